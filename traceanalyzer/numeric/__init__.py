@@ -1,0 +1,1 @@
+"""Pure numpy: intervals, nesting, sweeps. No I/O, no engine."""

@@ -1,0 +1,1 @@
+"""The common schema: tables, columns, units and kinds, declared once; and what readers write to."""

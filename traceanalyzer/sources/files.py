@@ -1,0 +1,152 @@
+"""Files as they lie: plain, gzipped (one or many members) or zipped, with progress by bytes of the file itself."""
+
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import BinaryIO
+
+from traceanalyzer.errors import SourceError
+
+HEAD_BYTES = 1 << 16
+_BLOCK = 1 << 20
+_BITE = 1 << 14
+GZIP_MAGIC = b"\x1f\x8b"
+ZIP_MAGIC = b"PK\x03\x04"
+
+Progress = Callable[[int], None]
+"""Told how many more bytes of the file, as it lies on disk, were read."""
+
+
+def _no_progress(_count: int) -> None:
+    return None
+
+
+class TraceFile:
+    """One input file.
+
+    `damage` says after reading whether its compression ended early or broke: what came before is delivered.
+    Raises `SourceError` where the file cannot be opened.
+    """
+
+    def __init__(self, path: str | Path, progress: Progress = _no_progress) -> None:
+        self.path = Path(path)
+        self.damage: str | None = None
+        self._progress = progress
+        try:
+            if not self.path.is_file():
+                raise SourceError(path, "no such file" if not self.path.exists() else "not a file")
+            self.size = self.path.stat().st_size
+            with self.path.open("rb") as file:
+                self._magic = file.read(4)
+        except OSError as error:
+            raise SourceError(path, f"cannot be opened ({error.strerror or error})") from error
+
+    @property
+    def compressed(self) -> bool:
+        """Whether the file is gzipped or zipped."""
+        return self._magic[:2] == GZIP_MAGIC or self._magic == ZIP_MAGIC
+
+    @property
+    def stem(self) -> str:
+        """Name of the file without the suffix of its compression."""
+        name = self.path.name
+        return name[: -len(self.path.suffix)] if self.compressed and self.path.suffix in (".gz", ".zip") else name
+
+    @cached_property
+    def head(self) -> bytes:
+        """The first 64 KiB of the content."""
+        quiet = TraceFile(self.path)
+        out = b""
+        for block in quiet.blocks(HEAD_BYTES):
+            out += block
+            if len(out) >= HEAD_BYTES:
+                break
+        return out[:HEAD_BYTES]
+
+    def blocks(self, size: int = _BLOCK) -> Iterator[bytes]:
+        """The content in blocks of about `size` bytes, unpacked; ends early where the compression is damaged."""
+        try:
+            if self._magic[:2] == GZIP_MAGIC:
+                yield from self._gunzip(size)
+            elif self._magic == ZIP_MAGIC:
+                yield from self._unzip(size)
+            else:
+                with self.path.open("rb") as file:
+                    while block := file.read(size):
+                        self._progress(len(block))
+                        yield block
+        except OSError as error:
+            raise SourceError(self.path, f"cannot be read ({error.strerror or error})") from error
+
+    def _gunzip(self, size: int) -> Iterator[bytes]:
+        """All members of a gzip file, one after another; trailing bytes that are no member are left out."""
+        with self.path.open("rb") as file:
+            decoder, fresh = zlib.decompressobj(31), True
+            # Small bites: what precedes a damaged place is delivered but for a bite.
+            while raw := file.read(_BITE):
+                self._progress(len(raw))
+                while raw:
+                    if fresh and not GZIP_MAGIC.startswith(raw[:2]):
+                        if raw.strip(b"\x00"):
+                            self.damage = "bytes after the end of the gzip data were left out"
+                        return
+                    fresh = False
+                    try:
+                        out = decoder.decompress(raw, size)
+                    except zlib.error as error:
+                        self.damage = f"the gzip data is damaged ({error})"
+                        return
+                    if out:
+                        yield out
+                    raw = decoder.unconsumed_tail
+                    if decoder.eof:
+                        raw = decoder.unused_data
+                        decoder, fresh = zlib.decompressobj(31), True
+            if not fresh:
+                self.damage = "the gzip data ends early"
+
+    def _unzip(self, size: int) -> Iterator[bytes]:
+        try:
+            with zipfile.ZipFile(self.path) as archive:
+                members = [m for m in archive.infolist() if not m.is_dir() and "__MACOSX" not in m.filename]
+                if len(members) != 1:
+                    raise SourceError(
+                        self.path, f"a zip archive of {len(members)} files", "unpack it and give the files or their folder"
+                    )
+                with archive.open(members[0]) as file:
+                    done = 0
+                    while block := file.read(size):
+                        packed = min(self.size, int(self.size * (done + len(block)) / max(members[0].file_size, 1)))
+                        self._progress(packed - min(self.size, int(self.size * done / max(members[0].file_size, 1))))
+                        done += len(block)
+                        yield block
+        except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
+            if self.damage is None:
+                self.damage = f"the zip data is damaged ({error})"
+
+    @contextmanager
+    def on_disk(self) -> Iterator[Path]:
+        """A path at which the content lies unpacked, for readers that need a file; a temporary copy if compressed."""
+        if not self.compressed:
+            self._progress(self.size)
+            yield self.path
+            return
+        with tempfile.TemporaryDirectory(prefix="traceanalyzer-") as folder:
+            target = Path(folder) / "content"
+            with target.open("wb") as file:
+                self._copy(file)
+            yield target
+
+    def _copy(self, target: BinaryIO) -> None:
+        for block in self.blocks():
+            try:
+                target.write(block)
+            except OSError as error:
+                raise SourceError(
+                    self.path, f"cannot be unpacked to {tempfile.gettempdir()} ({error.strerror or error})", "set TMPDIR"
+                ) from error
+
