@@ -1,0 +1,138 @@
+"""What a question is answered with: tables with declared columns, findings in sentences, warnings."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from traceanalyzer.errors import TraceAnalyzerError, UsageError
+from traceanalyzer.schema.column import Column
+
+if TYPE_CHECKING:
+    import polars
+    import pyarrow
+
+
+@dataclass(frozen=True, slots=True)
+class TableSpec:
+    """Name, meaning and columns of a result table.
+
+    `cut` says whether `--top` may cut its rows (lists may be cut, totals never).
+    """
+
+    name: str
+    meaning: str
+    columns: tuple[Column, ...]
+    cut: bool = True
+
+
+class Frame:
+    """A result table: its declaration and its columns as lists of Python values (int, float, str, bool, list, None).
+
+    Raises `ValueError` where the columns are not those of the declaration, or differ in length.
+    """
+
+    def __init__(self, spec: TableSpec, columns: Mapping[str, Sequence[Any]]) -> None:
+        declared = [c.name for c in spec.columns]
+        if sorted(declared) != sorted(columns):
+            raise ValueError(f"table {spec.name}: columns {sorted(columns)} are not the declared {sorted(declared)}")
+        self.spec = spec
+        self.columns: dict[str, list[Any]] = {name: list(columns[name]) for name in declared}
+        if len({len(v) for v in self.columns.values()}) > 1:
+            raise ValueError(f"table {spec.name}: columns of different length")
+
+    @classmethod
+    def of_rows(cls, spec: TableSpec, rows: Sequence[Sequence[Any]]) -> "Frame":
+        """A frame of rows in the order of the declared columns."""
+        turned = list(zip(*rows, strict=True)) if rows else [()] * len(spec.columns)
+        return cls(spec, {c.name: values for c, values in zip(spec.columns, turned, strict=True)})
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), []))
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Rows as dictionaries, in order."""
+        names = tuple(self.columns)
+        for row in zip(*self.columns.values(), strict=True):
+            yield dict(zip(names, row, strict=True))
+
+    def head(self, count: int) -> "Frame":
+        """The first rows; all of them where `count` is 0."""
+        return self if count <= 0 else Frame(self.spec, {k: v[:count] for k, v in self.columns.items()})
+
+    def to_arrow(self) -> "pyarrow.Table":
+        """The table for Arrow; columns carry unit and meaning as field metadata. Needs pyarrow."""
+        pa = _library("pyarrow")
+        kinds = {"BIGINT": pa.int64(), "INTEGER": pa.int32(), "DOUBLE": pa.float64(), "BOOLEAN": pa.bool_()}
+        arrays, fields = [], []
+        for column in self.spec.columns:
+            values = self.columns[column.name]
+            text = pa.list_(pa.string()) if any(isinstance(v, list) for v in values) else pa.string()
+            arrays.append(pa.array(values, kinds.get(column.type.public, text)))
+            about = {"unit": str(column.unit), "meaning": column.meaning}
+            fields.append(pa.field(column.name, arrays[-1].type, metadata=about))
+        table: pyarrow.Table = pa.table(arrays, schema=pa.schema(fields))
+        return table
+
+    def to_polars(self) -> "polars.DataFrame":
+        """The table for polars. Needs polars."""
+        pl = _library("polars")
+        kinds = {"BIGINT": pl.Int64, "INTEGER": pl.Int32, "DOUBLE": pl.Float64, "BOOLEAN": pl.Boolean}
+        schema = {}
+        for column in self.spec.columns:
+            text = pl.List(pl.String) if any(isinstance(v, list) for v in self.columns[column.name]) else pl.String
+            schema[column.name] = kinds.get(column.type.public, text)
+        frame: polars.DataFrame = pl.DataFrame(self.columns, schema=schema)
+        return frame
+
+
+def _library(name: str) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise TraceAnalyzerError(f"{name} is not installed; run: pip install 'gpu-traceanalyzer[frames]'") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One sentence worth reading, with a stable code and, where it has one, its cost."""
+
+    code: str
+    text: str
+    rank: int | None = None
+    cost_ns: int | None = None
+
+
+@dataclass
+class Answer:
+    """The answer to one question. Its tables are attributes as well: `answer.devices`, `answer.gaps`."""
+
+    command: str
+    tables: dict[str, Frame]
+    findings: list[Finding] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    default_table: str = ""
+    notes: list[str] = field(default_factory=list)
+    """Sentences that stand above the tables on a terminal: which run, which window, which lane."""
+
+    def __getattr__(self, name: str) -> Frame:
+        try:
+            return self.__dict__["tables"][name]  # type: ignore[no-any-return]
+        except KeyError:
+            raise AttributeError(f"{type(self).__name__} has no table {name!r}") from None
+
+    def table(self, name: str | None = None) -> Frame:
+        """A table by name; without one the table that this question prints first."""
+        wanted = name or self.default_table or next(iter(self.tables))
+        if wanted not in self.tables:
+            raise UsageError(f"{self.command} has no table {wanted!r}; it has {', '.join(self.tables)}")
+        return self.tables[wanted]
+
+    def to_arrow(self, table: str | None = None) -> "pyarrow.Table":
+        """A table for Arrow: the default one, or `table`."""
+        return self.table(table).to_arrow()
+
+    def to_polars(self, table: str | None = None) -> "polars.DataFrame":
+        """A table for polars: the default one, or `table`."""
+        return self.table(table).to_polars()

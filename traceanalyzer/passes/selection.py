@@ -1,0 +1,66 @@
+"""Which part of a store a question is about."""
+
+from dataclasses import dataclass
+
+from traceanalyzer.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Run, ranks, device, source, steps, window and lane of a question, as the common options give them.
+
+    `run` None is the newest run, "all" every run. `ranks`, `steps` None are all. `window_ns` counts from the first
+    operation of each file, half open. `warmup` None finds the warm-up steps itself. `top` 0 lists all rows.
+    """
+
+    run: str | None = None
+    ranks: frozenset[int] | None = None
+    device: int | None = None
+    source: str | None = None
+    steps: tuple[int, int] | None = None
+    window_ns: tuple[int, int] | None = None
+    lane: str = "device"
+    warmup: int | None = None
+    step_range: str | None = None
+    input_range: str | None = None
+    user_code: str | None = None
+    top: int = 20
+
+
+def parse_ranks(text: str | int | None) -> frozenset[int] | None:
+    """`all`, or numbers and ranges such as `0,2,4-7`; None for all. Raises `UsageError`."""
+    if text is None or text == "all":
+        return None
+    out: set[int] = set()
+    for part in str(text).split(","):
+        low, dash, high = part.strip().partition("-")
+        if not low.isdigit() or (dash and not high.isdigit()):
+            raise UsageError(f"--rank {text}: give all, or numbers and ranges such as 0,2,4-7")
+        out.update(range(int(low), int(high if dash else low) + 1))
+    return frozenset(out)
+
+
+def parse_steps(text: str | None) -> tuple[int, int] | None:
+    """`3-7` or `5`: first and last step. Raises `UsageError`."""
+    if text is None:
+        return None
+    low, dash, high = text.strip().partition("-")
+    if not low.isdigit() or (dash and not high.isdigit()) or (dash and int(high) < int(low)):
+        raise UsageError(f"--steps {text}: give a step or a range such as 3-7")
+    return int(low), int(high if dash else low)
+
+
+def parse_window(text: str | None) -> tuple[int, int] | None:
+    """`A:B` in seconds, each a decimal and A empty for the start: integer nanoseconds. Raises `UsageError`."""
+    if text is None:
+        return None
+    from decimal import Decimal, InvalidOperation
+
+    low, colon, high = text.partition(":")
+    try:
+        ends = int(Decimal(low or "0") * 10**9), int(Decimal(high or "9000000000") * 10**9)
+    except (InvalidOperation, OverflowError, ValueError):
+        ends = (0, 0)
+    if not colon or ends[0] < 0 or ends[1] <= ends[0]:
+        raise UsageError(f"--window {text}: give two seconds after the first operation, such as 0.5:2")
+    return ends
