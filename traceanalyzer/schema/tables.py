@@ -223,6 +223,7 @@ STACK_NODES = Table(
         Column("file", Type.NAME, "File of the code, where known."),
         Column("line", Type.INT32, "Line of the code, where known."),
         Column("module", Type.NAME, "Library or executable of native code, where known."),
+        Column("kind", Type.CHOICE, "What the frame is; null for native code.", choices=EventKind.texts()),
     ),
     keys=("node_id",),
 )
