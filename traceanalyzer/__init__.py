@@ -20,7 +20,7 @@ from traceanalyzer.errors import (
 from traceanalyzer.version import __version__
 
 if TYPE_CHECKING:
-    from traceanalyzer.ingest import ingest
+    from traceanalyzer.ingestion import ingest
     from traceanalyzer.traceset import TraceSet, open  # noqa: A004
 
 __all__ = [
@@ -45,7 +45,7 @@ def __getattr__(name: str) -> object:
 
         return getattr(traceset, name)
     if name == "ingest":
-        from traceanalyzer.ingest import ingest
+        from traceanalyzer.ingestion import ingest
 
         return ingest
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,7 +9,7 @@ from types import TracebackType
 import duckdb
 
 from traceanalyzer.errors import StoreError, UsageError
-from traceanalyzer.ingest import Progress, content_hash, find_files, ingest
+from traceanalyzer.ingestion import Progress, content_hash, find_files, ingest
 from traceanalyzer.passes import PASSES
 from traceanalyzer.passes.answer import Answer
 from traceanalyzer.passes.query import query
