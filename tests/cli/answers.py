@@ -50,10 +50,18 @@ CAUSES = TableSpec(
 STACKS = TableSpec(
     "stacks",
     "Idle by stack.",
-    (_text("cause"), _text("stack"), _text("blame"), _int("idle_ns", Unit.NS), Column("share", Type.FLOAT64, "Share.", Unit.SHARE)),
+    (
+        _text("cause"),
+        _text("stack"),
+        _text("blame"),
+        _int("idle_ns", Unit.NS),
+        Column("share", Type.FLOAT64, "Share.", Unit.SHARE),
+    ),
 )
 ROWS = TableSpec("rows", "Rows of the query.", (_text("name"), _int("n")))
-FILES = TableSpec("files", "Files that were read.", (_text("path"), _text("source"), _text("status"), _int("rank")), cut=False)
+FILES = TableSpec(
+    "files", "Files that were read.", (_text("path"), _text("source"), _text("status"), _int("rank")), cut=False
+)
 
 
 def gaps():

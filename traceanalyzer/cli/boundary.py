@@ -38,30 +38,38 @@ def guarded(work: Callable[[], int | None], state: State) -> int:
     except BrokenPipeError:
         return _reader_left()
     except SystemExit as error:
-        # click exits by itself where the reader of the output left.
+        # click exits by itself, with 1, where the reader of the output left.
         return _reader_left() if error.code == 1 else int(error.code or 0)
-    except (KeyboardInterrupt, click.Abort):
-        return _say("interrupted", Exit.INTERRUPTED)
-    except click.ClickException as error:
-        return _say(_usage(error), Exit.BAD_INPUT)
-    except TraceAnalyzerError as error:
-        return _say(f"error: {error}", Exit.BAD_INPUT)
-    except MemoryError:
-        return _say("error: not enough memory for this question", Exit.BAD_INPUT)
-    except OSError as error:
-        return _say(f"error: {_os_error(error)}", Exit.BAD_INPUT)
-    except Exception as error:
-        return _our_fault(error, state)
+    except (Exception, KeyboardInterrupt) as error:
+        return _say(*_told(error, state))
     return code or Exit.ANSWERED
 
 
-def _our_fault(error: Exception, state: State) -> int:
+def _told(error: BaseException, state: State) -> tuple[str, Exit]:
+    """What to say of an exception, and the exit code."""
+    match error:
+        case KeyboardInterrupt() | click.Abort():
+            text, code = "interrupted", Exit.INTERRUPTED
+        case click.ClickException():
+            text, code = _usage(error), Exit.BAD_INPUT
+        case TraceAnalyzerError():
+            text, code = f"error: {error}", Exit.BAD_INPUT
+        case MemoryError():
+            text, code = "error: not enough memory for this question", Exit.BAD_INPUT
+        case OSError():
+            text, code = f"error: {_os_error(error)}", Exit.BAD_INPUT
+        case _:
+            text, code = _our_fault(error, state), Exit.OUR_FAULT
+    return text, code
+
+
+def _our_fault(error: BaseException, state: State) -> str:
     if state.debug:
         import traceback
 
         traceback.print_exception(error)
     again = "" if state.debug else "; run again with --debug before the command to see where"
-    return _say(f"internal error, a fault of traceanalyzer: {type(error).__name__}: {error}{again}", Exit.OUR_FAULT)
+    return f"internal error, a fault of traceanalyzer: {type(error).__name__}: {error}{again}"
 
 
 def _usage(error: click.ClickException) -> str:

@@ -15,11 +15,11 @@ class LazyGroup(click.Group):
         super().__init__(*args, **keywords)
         self._entries = {entry.name: entry for entry in entries}
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Names in the order of `COMMANDS`."""
         return list(self._entries)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """The command of that name; its module is imported now."""
         entry = self._entries.get(cmd_name)
         if entry is None:
@@ -28,7 +28,7 @@ class LazyGroup(click.Group):
         command.short_help = entry.help
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the commands in their groups, from `COMMANDS` alone: no module is imported."""
         for group in GROUPS:
             lines = [(entry.name, entry.help) for entry in self._entries.values() if entry.group == group]

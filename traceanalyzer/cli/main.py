@@ -27,10 +27,10 @@ def root(ctx: click.Context, debug: bool) -> None:
 
     \b
     Examples:
-      traceanalyzer gaps trace.json.gz          why the GPU was idle, straight from a file
-      traceanalyzer ingest traces/              read all ranks of a job into ./traceanalyzer.duckdb
-      traceanalyzer gaps --rank all             ask the store
-      traceanalyzer demo                        see it on bundled traces
+      traceanalyzer gaps trace.json.gz          # why the GPU was idle, straight from a file
+      traceanalyzer ingest traces/              # read all ranks of a job into ./traceanalyzer.duckdb
+      traceanalyzer gaps --rank all             # ask the store
+      traceanalyzer demo                        # see it on bundled traces
     """
     ctx.ensure_object(State).debug = debug
     if ctx.invoked_subcommand is None:

@@ -24,9 +24,7 @@ _STORE = {
 }
 _SELECTION = {
     "run": click.option("--run", metavar="NAME|all", help="Run to speak of.  [default: the newest]"),
-    "rank": click.option(
-        "--rank", default="all", show_default=True, metavar="all|0,2,4-7", help="Ranks to speak of."
-    ),
+    "rank": click.option("--rank", default="all", show_default=True, metavar="all|0,2,4-7", help="Ranks to speak of."),
     "device": click.option("--device", type=click.IntRange(min=0), metavar="N", help="One device only."),
     "source": click.option(
         "--source",
@@ -47,7 +45,9 @@ _SELECTION = {
     ),
     "step_range": click.option("--step-range", metavar="REGEX", help="NVTX ranges that mark a step."),
     "input_range": click.option("--input-range", metavar="REGEX", help="Ranges in which the program waits for input."),
-    "user_code": click.option("--user-code", metavar="REGEX", help="Packages that count as your own code for the blame."),
+    "user_code": click.option(
+        "--user-code", metavar="REGEX", help="Packages that count as your own code for the blame."
+    ),
 }
 _OUTPUT = {
     "top": click.option(
@@ -67,7 +67,9 @@ _OUTPUT = {
         help="table and markdown for people, json and csv for programs.",
     ),
     "table": click.option("--table", metavar="NAME", help="The one table to print; csv and markdown print only one."),
-    "output": click.option("-o", "--output", type=PATH, metavar="FILE", help="Write to a file, as a whole or not at all."),
+    "output": click.option(
+        "-o", "--output", type=PATH, metavar="FILE", help="Write to a file, as a whole or not at all."
+    ),
     "quiet": click.option("-q", "--quiet", is_flag=True, help="No progress, no hints; warnings are still printed."),
 }
 

@@ -67,6 +67,9 @@ def _commands(folder: Path, jobs: list[Path]) -> list[tuple[str, str]]:
     shown = folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
     return [
         (f"traceanalyzer gaps --table gaps --top 5 {shown / jobs[0].name}", "the five longest gaps of one job"),
-        (f"traceanalyzer ingest {shown / jobs[-1].name} && traceanalyzer steps", "a store, and the steps of its newest run"),
+        (
+            f"traceanalyzer ingest {shown / jobs[-1].name} && traceanalyzer steps",
+            "a store, and the steps of its newest run",
+        ),
         ("traceanalyzer gaps YOUR_TRACE", "your own: a trace of torch.profiler, or an nsys export to SQLite"),
     ]

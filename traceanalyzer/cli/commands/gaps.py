@@ -27,12 +27,12 @@ def command(asked: Asked) -> None:
 
     \b
     Examples:
-      traceanalyzer gaps                         the newest run of the store
-      traceanalyzer gaps trace.json.gz           straight from a file
-      traceanalyzer gaps --rank 1 --steps 3-7    one rank, some steps
-      traceanalyzer gaps --lane compute          when no compute kernel ran
-      traceanalyzer gaps --table gaps --top 10   the ten longest gaps
-      traceanalyzer gaps --format json --top 0   everything, for a program
+      traceanalyzer gaps                         # the newest run of the store
+      traceanalyzer gaps trace.json.gz           # straight from a file
+      traceanalyzer gaps --rank 1 --steps 3-7    # one rank, some steps
+      traceanalyzer gaps --lane compute          # when no compute kernel ran
+      traceanalyzer gaps --table gaps --top 10   # the ten longest gaps
+      traceanalyzer gaps --format json --top 0   # everything, for a program
     """
     beneath = None
     with opened(asked) as traces:

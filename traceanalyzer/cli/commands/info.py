@@ -16,8 +16,8 @@ def command(asked: Asked) -> None:
 
     \b
     Examples:
-      traceanalyzer info                         the newest run of the store
-      traceanalyzer info --run all               every run of the store
-      traceanalyzer info trace.json.gz           straight from a file
+      traceanalyzer info                         # the newest run of the store
+      traceanalyzer info --run all               # every run of the store
+      traceanalyzer info trace.json.gz           # straight from a file
     """
     answer_question(asked, lambda traces: traces.info(**asked.selection, top=asked.top))

@@ -11,7 +11,9 @@ from traceanalyzer.cli.progress import progress_bar
 
 @click.command("ingest")
 @click.argument("paths", nargs=-1, required=True, type=PATH, metavar="PATH...")
-@click.option("--run", metavar="NAME", help="Name of the run; of an existing one, to extend it.  [default: the file or folder]")
+@click.option(
+    "--run", metavar="NAME", help="Name of the run; of an existing one, to extend it.  [default: the file or folder]"
+)
 @click.option("--keep-environment", is_flag=True, help="Keep environment variables and command output of the traces.")
 @store_options(without=("top", "table"))
 def command(asked: Asked, paths: tuple[Path, ...], run: str | None, keep_environment: bool) -> None:
@@ -22,8 +24,8 @@ def command(asked: Asked, paths: tuple[Path, ...], run: str | None, keep_environ
 
     \b
     Examples:
-      traceanalyzer ingest run.sqlite                       an nsys export
-      traceanalyzer ingest traces/                          all ranks of a job, as one run
+      traceanalyzer ingest run.sqlite                       # an nsys export
+      traceanalyzer ingest traces/                          # all ranks of a job, as one run
       traceanalyzer ingest 'traces/rank*.json.gz' --run try2
       traceanalyzer ingest --db job.duckdb trace.json.gz
     """

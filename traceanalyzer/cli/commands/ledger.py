@@ -16,8 +16,8 @@ def command(asked: Asked) -> None:
 
     \b
     Examples:
-      traceanalyzer ledger                       the newest run of the store
-      traceanalyzer ledger trace.json.gz         straight from a file
+      traceanalyzer ledger                       # the newest run of the store
+      traceanalyzer ledger trace.json.gz         # straight from a file
       traceanalyzer ledger --format csv --top 0 -o ledger.csv
     """
     answer_question(asked, lambda traces: traces.ledger(**asked.selection, top=asked.top))

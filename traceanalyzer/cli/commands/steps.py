@@ -16,8 +16,8 @@ def command(asked: Asked) -> None:
 
     \b
     Examples:
-      traceanalyzer steps                        the newest run of the store
-      traceanalyzer steps trace.json.gz          straight from a file
-      traceanalyzer steps --step-range '^train_step'    NVTX ranges of your own as steps
+      traceanalyzer steps                        # the newest run of the store
+      traceanalyzer steps trace.json.gz          # straight from a file
+      traceanalyzer steps --step-range '^train_step'    # NVTX ranges of your own as steps
     """
     answer_question(asked, lambda traces: traces.steps(**asked.selection, top=asked.top))

@@ -19,8 +19,8 @@ Cell = str | list[str]
 def as_terminal(answer: Answer, top: int, table: str | None, width: int, quiet: bool = False) -> str:
     """The answer as text for a terminal: notes, tables, findings, and commands worth running next."""
     parts = [] if quiet or table else ["\n".join(printable(note) for note in answer.notes)]
-    for frame in frames_shown(answer, table):
-        parts.append(_terminal_table(answer, frame, top, width, titled=table is None and len(answer.tables) > 1))
+    titled = table is None and len(answer.tables) > 1
+    parts += [_terminal_table(answer, frame, top, width, titled) for frame in frames_shown(answer, table)]
     if table is None:
         parts.append("\n".join(f"- {printable(finding.text)}" for finding in answer.findings))
         parts.append("" if quiet else _hints(answer))
@@ -57,7 +57,9 @@ def cut(frame: Frame, top: int) -> Frame:
 
 def aligned(heads: Sequence[str], cells: Sequence[Sequence[Cell]], right: Sequence[bool], width: int) -> list[str]:
     """Lines of a table: a heading, then rows; numbers to the right, long text shortened so that lines fit `width`."""
-    natural = [max([width_of(h), *(width_of(_plain(v)) for v in column)]) for h, column in zip(heads, cells, strict=True)]
+    natural = [
+        max([width_of(h), *(width_of(_plain(v)) for v in column)]) for h, column in zip(heads, cells, strict=True)
+    ]
     widths = fitted(natural, [max(width_of(h), NARROWEST) for h in heads], right, width)
     lines = [_line(heads, right, widths)]
     lines += [
@@ -115,5 +117,3 @@ def as_markdown(answer: Answer, top: int, table: str | None) -> str:
 
 def _markdown(text: str) -> str:
     return html.escape(printable(text), quote=False).translate(_MARKDOWN)
-
-
