@@ -68,7 +68,12 @@ def test_table_says_note_units_findings_and_what_next(call):
     assert out.startswith("run job, whole window, lane device\n")
     assert "12.346 ms" in out and "1,234" in out and "The queue was empty" in out and "\nnext:\n" in out
     assert out.index("devices:") < out.index("causes:") < out.index("stacks:")
-    assert "next:" not in (quiet := call("gaps", "--quiet").out) and "lane device" not in quiet
+    assert "next:" not in (quiet := call("gaps", "--quiet").out) and "lane device" in quiet
+
+
+def test_hints_repeat_the_store_or_the_files(call):
+    assert "traceanalyzer steps --db 'my job.duckdb' " in call("gaps", "--db", "my job.duckdb").out
+    assert "traceanalyzer steps a.json b.json " in call("gaps", "a.json", "b.json").out
 
 
 def test_table_fits_the_terminal(call, monkeypatch):

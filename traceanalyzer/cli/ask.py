@@ -46,7 +46,11 @@ def show(asked: Asked, answer: "Answer", beneath: "Answer | None" = None) -> Non
     Warnings go to stderr, unless they are inside of the answer.
     """
     answers = [answer] if beneath is None else [answer, beneath]
-    texts = [rendered(each, asked.form, asked.top, asked.table, asked.quiet) for each in answers]
+    hinted = None if asked.quiet else answers[-1]
+    texts = [
+        rendered(each, asked.form, asked.top, asked.table, hints=each is hinted, inputs=asked.inputs)
+        for each in answers
+    ]
     if asked.form != "json":
         warn([text for each in answers for text in each.warnings])
     deliver("\n".join(texts), asked.output)

@@ -1,6 +1,7 @@
 """Options that many commands share, declared once."""
 
 import functools
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,6 +87,11 @@ class Asked:
     table: str | None = None
     output: Path | None = None
     quiet: bool = False
+
+    @property
+    def inputs(self) -> str:
+        """The files or the store as the command line named them, quoted for a shell; empty if it named none."""
+        return shlex.join([*(["--db", str(self.db)] if self.db else []), *map(str, self.traces)])
 
 
 def question_options(*, without: tuple[str, ...] = ()) -> Callable[[Command], Command]:

@@ -41,10 +41,10 @@ def command(quiet: bool) -> None:
                 warn(ingest([job], store, run=job.name, progress=progress).warnings)
         with open_store(store) as traces:
             _heading("What was captured")
-            deliver(rendered(traces.info(run="all"), "table", top=0, quiet=True), None)
+            deliver(rendered(traces.info(run="all"), "table", top=0), None)
             for job in jobs:
                 _heading(f"Where the time went: {job.name}")
-                deliver(rendered(traces.gaps(run=job.name), "table", top=TOP, quiet=True), None)
+                deliver(rendered(traces.gaps(run=job.name), "table", top=TOP), None)
     _heading("Try next")
     for line, why in _commands(folder, jobs):
         click.echo(f"  {line}\n      {why}")

@@ -24,7 +24,9 @@ def terminal_width() -> int:
     return shutil.get_terminal_size((WIDTH_OF_PIPE, 24)).columns
 
 
-def rendered(answer: "Answer", form: str, top: int = 20, table: str | None = None, quiet: bool = False) -> str:
+def rendered(
+    answer: "Answer", form: str, top: int = 20, table: str | None = None, hints: bool = False, inputs: str = ""
+) -> str:
     """The answer in one of `FORMATS`. Raises `UsageError` where it has no such table."""
     if table is not None:
         answer.table(table)
@@ -40,7 +42,7 @@ def rendered(answer: "Answer", form: str, top: int = 20, table: str | None = Non
 
     if form == "markdown":
         return as_markdown(answer, top, table)
-    return as_terminal(answer, top, table, terminal_width(), quiet)
+    return as_terminal(answer, top, table, terminal_width(), hints, inputs)
 
 
 def deliver(text: str, target: Path | None) -> None:

@@ -16,19 +16,22 @@ _MARKDOWN = str.maketrans({c: "\\" + c for c in "\\`*_[]|~!"} | {"@": "&#64;"})
 Cell = str | list[str]
 
 
-def as_terminal(answer: Answer, top: int, table: str | None, width: int, quiet: bool = False) -> str:
-    """The answer as text for a terminal: notes, tables, findings, and commands worth running next."""
-    parts = [] if quiet or table else ["\n".join(printable(note) for note in answer.notes)]
+def as_terminal(answer: Answer, top: int, table: str | None, width: int, hints: bool = True, inputs: str = "") -> str:
+    """The answer as text for a terminal: notes, tables, findings, and commands worth running next.
+
+    `inputs` is what the command line said of the store or the files, to be repeated in those commands.
+    """
+    parts = ["\n".join(printable(note) for note in answer.notes)]
     titled = table is None and len(answer.tables) > 1
     parts += [_terminal_table(answer, frame, top, width, titled) for frame in frames_shown(answer, table)]
     if table is None:
         parts.append("\n".join(f"- {printable(finding.text)}" for finding in answer.findings))
-        parts.append("" if quiet else _hints(answer))
+        parts.append(_hints(answer, inputs) if hints else "")
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _hints(answer: Answer) -> str:
-    hints = view_of(answer).hints
+def _hints(answer: Answer, inputs: str) -> str:
+    hints = [(f"{command} {printable(inputs)}".rstrip(), why) for command, why in view_of(answer).hints]
     if not hints:
         return ""
     longest = max(len(command) for command, _ in hints)
