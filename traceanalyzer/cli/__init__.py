@@ -1,0 +1,1 @@
+"""The command line: wiring and text only. What it prints comes from `traceanalyzer.passes`."""

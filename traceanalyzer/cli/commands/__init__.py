@@ -1,0 +1,37 @@
+"""The commands, one module each. A new command is a module with `command` in it and one line here.
+
+This list is all that `traceanalyzer --help` needs, so that help imports no engine.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A command: its name, the group of `--help` that it stands in, and its line there.
+
+    The module of a command has its name, with `-` as `_`.
+    """
+
+    name: str
+    group: str
+    help: str
+
+    @property
+    def module(self) -> str:
+        """The module that holds the command, as its attribute `command`."""
+        return f"{__name__}.{self.name.replace('-', '_')}"
+
+
+GROUPS = ("Start", "Where time goes", "GPU", "Ranks", "Compare", "Data")
+"""Groups of `--help` in their order; those without a command are not shown."""
+
+COMMANDS = (
+    Entry("ingest", "Start", "Read trace files into the store."),
+    Entry("demo", "Start", "Read the bundled sample traces and show what can be asked."),
+    Entry("gaps", "Where time goes", "Why the GPUs were idle, down to the line of Python."),
+    Entry("ledger", "Where time goes", "Every nanosecond of every device in exactly one category."),
+    Entry("steps", "Where time goes", "Duration, busy and idle time of each step."),
+    Entry("info", "Data", "What was captured, and which questions it can answer."),
+    Entry("sql", "Data", "Ask the store in SQL; nothing is changed."),
+)

@@ -1,0 +1,75 @@
+"""`traceanalyzer demo`: the bundled sample traces, read and asked."""
+
+import tempfile
+from pathlib import Path
+
+import click
+
+from traceanalyzer.cli.progress import progress_bar
+from traceanalyzer.cli.render.output import deliver, rendered, warn
+from traceanalyzer.errors import SourceError
+
+TOP = 3
+"""Rows of each list: the demo is a few screens."""
+
+SAMPLES = "sample_traces"
+
+
+@click.command("demo")
+@click.option("-q", "--quiet", is_flag=True, help="No progress bar.")
+def command(quiet: bool) -> None:
+    """Read the bundled sample traces and show what can be asked.
+
+    Reads them into a temporary store, prints what was captured, and then for each job where the time of its GPUs went.
+    What was wrong with each job is told in the README.md beside the traces.
+
+    \b
+    Examples:
+      traceanalyzer demo
+    """
+    from traceanalyzer.ingest import ingest
+    from traceanalyzer.traceset import open as open_store
+
+    folder = sample_folder()
+    jobs = sorted(path for path in folder.iterdir() if path.is_dir())
+    if not jobs:
+        raise SourceError(folder, "holds no sample traces", "install traceanalyzer again")
+    with tempfile.TemporaryDirectory(prefix="traceanalyzer-demo-") as temporary:
+        store = Path(temporary) / "demo.duckdb"
+        for job in jobs:
+            with progress_bar(quiet) as progress:
+                warn(ingest([job], store, run=job.name, progress=progress).warnings)
+        with open_store(store) as traces:
+            _heading("What was captured")
+            deliver(rendered(traces.info(run="all"), "table", top=0), None)
+            for job in jobs:
+                _heading(f"Where the time went: {job.name}")
+                deliver(rendered(traces.gaps(run=job.name), "table", top=TOP), None)
+    _heading("Try next")
+    for line, why in _commands(folder, jobs):
+        click.echo(f"  {line}\n      {why}")
+
+
+def sample_folder() -> Path:
+    """Where the sample traces are: inside of the installed package, or beside it in a checkout."""
+    package = Path(__file__).resolve().parents[2]
+    for folder in (package / SAMPLES, package.parent / SAMPLES):
+        if folder.is_dir():
+            return folder
+    raise SourceError(package / SAMPLES, "the sample traces are missing", "install traceanalyzer again")
+
+
+def _heading(text: str) -> None:
+    click.echo(f"\n== {text} ==\n")
+
+
+def _commands(folder: Path, jobs: list[Path]) -> list[tuple[str, str]]:
+    shown = folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
+    return [
+        (f"traceanalyzer gaps --table gaps --top 5 {shown / jobs[0].name}", "the five longest gaps of one job"),
+        (
+            f"traceanalyzer ingest {shown / jobs[-1].name} && traceanalyzer steps",
+            "a store, and the steps of its newest run",
+        ),
+        ("traceanalyzer gaps YOUR_TRACE", "your own: a trace of torch.profiler, or an nsys export to SQLite"),
+    ]

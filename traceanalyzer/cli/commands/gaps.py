@@ -1,0 +1,49 @@
+"""`traceanalyzer gaps`: why the GPUs were idle."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from traceanalyzer.cli.ask import opened, show
+from traceanalyzer.cli.options import Asked, question_options
+
+if TYPE_CHECKING:
+    from traceanalyzer.passes.answer import Answer
+
+BUSY_DEVICE_IDLE = 0.02
+"""Share of idle up to which a device counts as busy, so that what its copies hide is worth a look."""
+
+
+@click.command("gaps")
+@question_options()
+def command(asked: Asked) -> None:
+    """Why the GPUs were idle, down to the line of Python.
+
+    Each gap of a device is cut into pieces, and each piece is charged to what the thread was doing that launched the
+    next operation: the cause, and the whole stack. Causes and stacks add up to the idle time, to the nanosecond.
+
+    \b
+    Tables: devices, causes, stacks (printed by csv and markdown), gaps.
+
+    \b
+    Examples:
+      traceanalyzer gaps                         # the newest run of the store
+      traceanalyzer gaps trace.json.gz           # straight from a file
+      traceanalyzer gaps --rank 1 --steps 3-7    # one rank, some steps
+      traceanalyzer gaps --lane compute          # when no compute kernel ran
+      traceanalyzer gaps --table gaps --top 10   # the ten longest gaps
+      traceanalyzer gaps --format json --top 0   # everything, for a program
+    """
+    beneath = None
+    with opened(asked) as traces:
+        answer = traces.gaps(**asked.selection, top=asked.top)
+        if asked.form == "table" and asked.table is None and asked.selection["lane"] == "device" and _hides(answer):
+            beneath = traces.gaps(**asked.selection | {"lane": "compute"}, top=asked.top)
+    show(asked, answer, beneath)
+
+
+def _hides(answer: "Answer") -> bool:
+    """Whether a device is hardly ever idle but copies, so that compute kernels may still be waiting."""
+    return any(
+        row["copy_ns"] and row["idle_ns"] <= BUSY_DEVICE_IDLE * row["span_ns"] for row in answer.table("devices").rows()
+    )

@@ -1,0 +1,127 @@
+"""Options that many commands share, declared once."""
+
+import functools
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from traceanalyzer.cli.render.output import FORMATS
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+PATH = click.Path(path_type=Path)
+
+_STORE = {
+    "db": click.option(
+        "--db",
+        type=PATH,
+        metavar="FILE",
+        help="The store.  [default: $TRACEANALYZER_DB, else ./traceanalyzer.duckdb]",
+    ),
+}
+_SELECTION = {
+    "run": click.option("--run", metavar="NAME|all", help="Run to speak of.  [default: the newest]"),
+    "rank": click.option("--rank", default="all", show_default=True, metavar="all|0,2,4-7", help="Ranks to speak of."),
+    "device": click.option("--device", type=click.IntRange(min=0), metavar="N", help="One device only."),
+    "source": click.option(
+        "--source",
+        type=click.Choice(("torch", "nsys")),
+        help="Whose trace to use where a rank has several.  [default: the more detailed]",
+    ),
+    "steps": click.option("--steps", metavar="A-B", help="Steps to speak of, by the trace's own numbers."),
+    "window": click.option("--window", metavar="A:B", help="Seconds after the first operation of the file."),
+    "lane": click.option(
+        "--lane",
+        type=click.Choice(("device", "compute")),
+        default="device",
+        show_default=True,
+        help="Idle means: nothing runs on the device, or no compute kernel runs.",
+    ),
+    "warmup": click.option(
+        "--warmup", type=click.IntRange(min=0), metavar="N", help="Leading steps left out of rates.  [default: found]"
+    ),
+    "step_range": click.option("--step-range", metavar="REGEX", help="NVTX ranges that mark a step."),
+    "input_range": click.option("--input-range", metavar="REGEX", help="Ranges in which the program waits for input."),
+    "user_code": click.option(
+        "--user-code", metavar="REGEX", help="Packages that count as your own code for the blame."
+    ),
+}
+_OUTPUT = {
+    "top": click.option(
+        "--top",
+        type=click.IntRange(min=0),
+        default=20,
+        show_default=True,
+        metavar="N",
+        help="Rows of each list, largest first; 0 for all. Totals are never cut.",
+    ),
+    "form": click.option(
+        "--format",
+        "form",
+        type=click.Choice(FORMATS),
+        default="table",
+        show_default=True,
+        help="table and markdown for people, json and csv for programs.",
+    ),
+    "table": click.option("--table", metavar="NAME", help="The one table to print; csv and markdown print only one."),
+    "output": click.option(
+        "-o", "--output", type=PATH, metavar="FILE", help="Write to a file, as a whole or not at all."
+    ),
+    "quiet": click.option("-q", "--quiet", is_flag=True, help="No progress, no hints; warnings are still printed."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the shared options said: the store or the raw files, the selection, and the form of the answer."""
+
+    traces: tuple[Path, ...] = ()
+    db: Path | None = None
+    selection: dict[str, Any] = field(default_factory=dict)
+    top: int = 20
+    form: str = "table"
+    table: str | None = None
+    output: Path | None = None
+    quiet: bool = False
+
+    @property
+    def inputs(self) -> str:
+        """The files or the store as the command line named them, quoted for a shell; empty if it named none."""
+        return shlex.join([*(["--db", str(self.db)] if self.db else []), *map(str, self.traces)])
+
+
+def question_options(*, without: tuple[str, ...] = ()) -> Callable[[Command], Command]:
+    """Give a command TRACE... and the options of a question, and hand them to it as one `Asked`.
+
+    `without` names options of the selection that make no sense for the question.
+    """
+    selection = {name: option for name, option in _SELECTION.items() if name not in without}
+    traces = click.argument("traces", nargs=-1, type=PATH, metavar="[TRACE]...")
+    return _with([traces], _STORE | selection | _OUTPUT)
+
+
+def store_options(*, without: tuple[str, ...] = ()) -> Callable[[Command], Command]:
+    """Give a command the options of the store and of the output only."""
+    return _with([], _STORE | {name: option for name, option in _OUTPUT.items() if name not in without})
+
+
+def _with(
+    arguments: list[Callable[[Command], Command]], options: dict[str, Callable[[Command], Command]]
+) -> Callable[[Command], Command]:
+    def decorate(function: Command) -> Command:
+        @functools.wraps(function)
+        def gathered(**given: Any) -> Any:
+            selection = {name: given.pop(name) for name in _SELECTION if name in options and name in given}
+            shared = {name: given.pop(name) for name in ("traces", *_STORE, *_OUTPUT) if name in given}
+            return function(Asked(selection=selection, **shared), **given)
+
+        wrapped: Any = gathered
+        for decorator in reversed([*arguments, *options.values()]):
+            wrapped = decorator(wrapped)
+        return wrapped  # type: ignore[no-any-return]
+
+    return decorate

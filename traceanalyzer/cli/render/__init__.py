@@ -1,0 +1,1 @@
+"""Answers as text: for people (table, markdown) and for programs (json, csv)."""

@@ -1,0 +1,92 @@
+"""Where answers go: the terminal, a pipe, or a file that is replaced as a whole."""
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from traceanalyzer.cli.render.text import printable, printable_lines
+
+if TYPE_CHECKING:
+    from traceanalyzer.passes.answer import Answer
+
+FORMATS = ("table", "json", "csv", "markdown")
+WIDTH_OF_PIPE = 120
+
+
+def terminal_width() -> int:
+    """Columns of the terminal; `$COLUMNS` goes before; of a pipe or file, 120."""
+    return shutil.get_terminal_size((WIDTH_OF_PIPE, 24)).columns
+
+
+def rendered(
+    answer: "Answer", form: str, top: int = 20, table: str | None = None, hints: bool = False, inputs: str = ""
+) -> str:
+    """The answer in one of `FORMATS`. Raises `UsageError` where it has no such table."""
+    if table is not None:
+        answer.table(table)
+    if form == "json":
+        from traceanalyzer.cli.render.machine import as_json
+
+        return as_json(answer, top)
+    if form == "csv":
+        from traceanalyzer.cli.render.machine import as_csv
+
+        return as_csv(answer, top, table)
+    from traceanalyzer.cli.render.table import as_markdown, as_terminal
+
+    if form == "markdown":
+        return as_markdown(answer, top, table)
+    return as_terminal(answer, top, table, terminal_width(), hints, inputs)
+
+
+def deliver(text: str, target: Path | None) -> None:
+    """Write text to a file, or to stdout: there it is bytes of UTF-8 for programs, and harmless on a terminal."""
+    if target is not None:
+        try:
+            write_whole(target, text.encode("utf-8", "backslashreplace"))
+        except OSError as error:
+            raise OSError(error.errno, f"cannot be written ({error.strerror or error})", str(target)) from error
+    elif sys.stdout.isatty():
+        safe = printable_lines(text)
+        click.echo(safe.encode(sys.stdout.encoding or "utf-8", "backslashreplace"), nl=False)
+    else:
+        click.echo(text.encode("utf-8", "backslashreplace"), nl=False)
+
+
+def warn(warnings: Sequence[str]) -> None:
+    """Print warnings to stderr, one line each, equal ones once."""
+    for text in dict.fromkeys(warnings):
+        click.echo(f"warning: {printable(' '.join(text.split()))}", err=True)
+
+
+def write_whole(target: Path, content: bytes) -> None:
+    """Write a file so that it is seen as it was or whole, never in part. A device or pipe is just written to."""
+    if target.exists() and not target.is_file():
+        target.write_bytes(content)
+        return
+    real = target.resolve()
+    handle, name = tempfile.mkstemp(prefix=f".{real.name[:64]}.", dir=real.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        temporary.chmod(_mode_of(real))
+        temporary.replace(real)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _mode_of(path: Path) -> int:
+    """Permissions of the file that is replaced; of a new one, those that the process gives to new files."""
+    if path.exists():
+        return path.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

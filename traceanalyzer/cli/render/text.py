@@ -1,0 +1,98 @@
+"""Text that is safe and fits: names in traces are hostile, and longer than a line."""
+
+import unicodedata
+from collections.abc import Sequence
+from typing import Any
+
+from traceanalyzer.schema.column import Column
+from traceanalyzer.units import Unit, format_value
+
+ELLIPSIS = "…"
+BETWEEN_FRAMES = " > "
+_INSTANTS = frozenset({"start_ns", "end_ns", "t_ns"})
+
+
+def printable(text: str) -> str:
+    """The text with everything escaped that a terminal may act upon: control and format characters, such as escape
+    sequences and changes of the writing direction, line separators and lone surrogates.
+    """
+    return text if text.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    if unicodedata.category(character) == "Zs":
+        return " "
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def printable_lines(text: str) -> str:
+    """The same for text of several lines: line ends and tabs stay."""
+    return "".join(c if c.isprintable() or c in "\n\r\t" else _escaped(c) for c in text)
+
+
+def width_of(text: str) -> int:
+    """Columns that the text takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(_width_of_character(c) for c in text)
+
+
+def _width_of_character(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def shortened(text: str, width: int) -> str:
+    """The text in at most `width` columns, cut in its middle: both ends of a kernel's name tell something."""
+    if width_of(text) <= width:
+        return text
+    head = (width - 1) // 2
+    return _first(text, head) + ELLIPSIS + _first(text[::-1], width - 1 - head)[::-1]
+
+
+def _first(text: str, width: int) -> str:
+    used = 0
+    for position, character in enumerate(text):
+        used += _width_of_character(character)
+        if used > width:
+            return text[:position]
+    return text
+
+
+def shortened_stack(frames: Sequence[str], width: int) -> str:
+    """A stack in one line of at most `width` columns: outer frames are left out first, the innermost stays."""
+    whole = BETWEEN_FRAMES.join(frames)
+    if width_of(whole) <= width:
+        return whole
+    lead = ELLIPSIS + BETWEEN_FRAMES
+    kept = ""
+    for frame in reversed(frames):
+        longer = frame + BETWEEN_FRAMES + kept if kept else frame
+        if width_of(lead) + width_of(longer) > width:
+            break
+        kept = longer
+    return lead + kept if kept else shortened(frames[-1], width)
+
+
+def cell(value: Any, column: Column) -> str | list[str]:
+    """A value as people read it, safe to print; a list of text stays a list, so that it can be shortened by frames."""
+    if isinstance(value, (list, tuple)):
+        return [printable(str(item)) for item in value]
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if column.name in _INSTANTS and isinstance(value, int):
+        return str(value)
+    return printable(format_value(value, column.unit))
+
+
+def heading(column: Column) -> str:
+    """Name of a column for people: without a unit that stands in its cells, with one that does not."""
+    name = column.name
+    if name in _INSTANTS:
+        return name
+    for unit, suffix in ((Unit.NS, "_ns"), (Unit.BYTES, "_bytes"), (Unit.PERCENT, "_pct"), (Unit.GB_PER_S, "_gbs")):
+        if column.unit is unit and name.endswith(suffix):
+            return name.removesuffix(suffix)
+    return name

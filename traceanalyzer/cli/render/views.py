@@ -1,0 +1,144 @@
+"""What people see of each answer: which tables, which columns, and what to do next. Programs get everything."""
+
+from dataclasses import dataclass, field
+
+from traceanalyzer.passes.answer import Answer, Frame
+from traceanalyzer.schema.column import Column
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The view of one command.
+
+    `shown` are the tables on a terminal, in order; none: all of them. `columns` picks the columns of a table; a table
+    that is not named there, and a name that a table lacks, is no error. `hints` are commands worth running next.
+    """
+
+    shown: tuple[str, ...] = ()
+    columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    hints: tuple[tuple[str, str], ...] = ()
+
+
+WHEN_SEVERAL = frozenset({"run", "capture"})
+"""Columns that are shown only where they tell rows apart."""
+
+VIEWS = {
+    "ingest": View(
+        columns={"files": ("status", "source", "rank", "n_ops", "n_events", "seconds", "path", "note")},
+        hints=(
+            ("traceanalyzer info", "what was captured, and which questions it can answer"),
+            ("traceanalyzer gaps", "why the GPUs were idle"),
+        ),
+    ),
+    "info": View(
+        shown=("captures", "devices", "answers", "quality"),
+        columns={
+            "captures": ("run", "capture", "source", "tool_version", "rank", "world_size", "host", "path"),
+            "devices": ("run", "capture", "rank", "device", "name", "n_ops"),
+            "answers": ("run", "capture", "question", "answerable", "reason"),
+            "quality": ("run", "capture", "severity", "code", "count", "text"),
+        },
+        hints=(("traceanalyzer gaps", "why the GPUs were idle"),),
+    ),
+    "gaps": View(
+        shown=("devices", "causes", "stacks"),
+        columns={
+            "devices": (
+                "run",
+                "capture",
+                "rank",
+                "device",
+                "span_ns",
+                "busy_ns",
+                "idle_ns",
+                "idle_share",
+                "compute_ns",
+                "communication_ns",
+                "copy_ns",
+                "n_ops",
+                "n_gaps",
+            ),
+            "causes": ("capture", "rank", "device", "cause", "reason", "idle_ns", "share", "n_pieces"),
+            "stacks": (
+                "blame",
+                "cause",
+                "idle_ns",
+                "share",
+                "n_pieces",
+                "capture",
+                "rank",
+                "device",
+                "reason",
+                "stack",
+            ),
+            "gaps": (
+                "capture",
+                "rank",
+                "device",
+                "gap",
+                "start_ns",
+                "duration_ns",
+                "step",
+                "cause",
+                "next_op",
+                "stack",
+            ),
+        },
+        hints=(
+            ("traceanalyzer gaps --table gaps", "the longest gaps one by one"),
+            ("traceanalyzer gaps --lane compute", "when no compute kernel ran, also under copies and communication"),
+            ("traceanalyzer steps", "which steps lose the time"),
+        ),
+    ),
+    "ledger": View(
+        columns={"ledger": ("capture", "rank", "device", "step", "category", "ns", "share")},
+        hints=(("traceanalyzer gaps", "the stacks behind the idle categories"),),
+    ),
+    "steps": View(
+        columns={
+            "steps": (
+                "capture",
+                "rank",
+                "device",
+                "step",
+                "warmup",
+                "duration_ns",
+                "device_duration_ns",
+                "busy_ns",
+                "idle_ns",
+                "compute_ns",
+                "communication_ns",
+                "exposed_communication_ns",
+            )
+        },
+        hints=(("traceanalyzer gaps --steps A-B", "why the GPUs were idle in some of them"),),
+    ),
+}
+
+
+def view_of(answer: Answer) -> View:
+    """The view of an answer; one without choices of its own where the command has none."""
+    return VIEWS.get(answer.command, View())
+
+
+def frames_shown(answer: Answer, table: str | None) -> list[Frame]:
+    """Tables to print on a terminal: `table` alone, else those of the view. Raises `UsageError` for an unknown one."""
+    if table is not None:
+        return [answer.table(table)]
+    names = view_of(answer).shown or tuple(answer.tables)
+    return [answer.tables[name] for name in names if name in answer.tables]
+
+
+def columns_shown(answer: Answer, frame: Frame) -> list[Column]:
+    """Columns of a table that people see: those of the view, but for those without a value or without a difference."""
+    by_name = {column.name: column for column in frame.spec.columns}
+    chosen = view_of(answer).columns.get(frame.spec.name)
+    if chosen is None:
+        return list(frame.spec.columns)
+    return [by_name[name] for name in chosen if name in by_name and _worth(name, frame.columns[name])]
+
+
+def _worth(name: str, values: list[object]) -> bool:
+    if name in WHEN_SEVERAL:
+        return len(set(values)) > 1
+    return not values or any(value is not None for value in values)
