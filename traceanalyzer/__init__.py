@@ -1,9 +1,9 @@
 """Why the GPU was idle, down to the line of Python.
 
-    import traceanalyzer
+import traceanalyzer
 
-    with traceanalyzer.open("traceanalyzer.duckdb") as traces:
-        print(traces.gaps(rank="all").to_polars())
+with traceanalyzer.open("traceanalyzer.duckdb") as traces:
+    print(traces.gaps(rank="all").to_polars())
 """
 
 from typing import TYPE_CHECKING

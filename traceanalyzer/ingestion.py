@@ -166,9 +166,9 @@ class _Work:
         """Questions speak of the newest run: a run that was given again becomes that."""
         if catalog.newest_run(self.connection) == name:
             return
-        row = self.connection.execute("SELECT folder, run_id FROM stored.runs WHERE run = ?", [name]).fetchone()
-        if row:
-            catalog.touch_run(self.connection, catalog.RunChoice(name, row[0], row[1]))
+        rows = self.connection.execute("SELECT folder, run_id FROM stored.runs WHERE run = ?", [name]).fetchall()
+        for folder, run_id in rows:
+            catalog.touch_run(self.connection, catalog.RunChoice(name, folder, run_id))
 
     def _report(self, file: Path, count: int) -> None:
         self.done_bytes += count

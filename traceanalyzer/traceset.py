@@ -5,11 +5,11 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 import duckdb
 
 from traceanalyzer.errors import StoreError, UsageError
-from traceanalyzer.ingestion import Progress, content_hash, find_files, ingest
 from traceanalyzer.passes import PASSES
 from traceanalyzer.passes.answer import Answer
 from traceanalyzer.passes.query import query
@@ -19,6 +19,9 @@ from traceanalyzer.schema.tables import SCHEMA_VERSION
 from traceanalyzer.store.database import one_line, open_to_read
 from traceanalyzer.store.location import cache_folder, default_store
 from traceanalyzer.version import __version__
+
+if TYPE_CHECKING:
+    from traceanalyzer.ingestion import Progress
 
 
 class TraceSet:
@@ -36,7 +39,7 @@ class TraceSet:
         self._warnings = list(warnings)
 
     @classmethod
-    def of_files(cls, paths: Sequence[str | Path], *, progress: Progress | None = None) -> "TraceSet":
+    def of_files(cls, paths: Sequence[str | Path], *, progress: "Progress | None" = None) -> "TraceSet":
         """The traces of raw files, through a cache keyed by their content. Raises as `ingest` does."""
         store, warnings = _cached(paths, progress)
         return cls(open_to_read(store), store, warnings)
@@ -96,7 +99,7 @@ def open(path: str | Path | None = None) -> TraceSet:  # noqa: A001 - `traceanal
     return TraceSet(open_to_read(store), store)
 
 
-_KNOWN = "run rank device source steps window lane warmup step_range input_range user_code top".split()
+_KNOWN = ["run", "rank", "device", "source", "steps", "window", "lane", "warmup", "step_range", "input_range", "user_code", "top"]
 
 
 def make_selection(**given: object) -> Selection:
@@ -124,8 +127,11 @@ def make_selection(**given: object) -> Selection:
     )
 
 
-def _cached(paths: Sequence[str | Path], progress: Progress | None) -> tuple[Path, list[str]]:
+def _cached(paths: Sequence[str | Path], progress: "Progress | None") -> tuple[Path, list[str]]:
     """The store of raw files: made once for a content, kept in the cache folder."""
+    # The readers are imported here: asking a store needs none of them.
+    from traceanalyzer.ingestion import content_hash, find_files, ingest
+
     digest = hashlib.blake2b(f"{__version__} {SCHEMA_VERSION}".encode(), digest_size=16)
     for found in find_files(paths):
         digest.update(f"{found.file.resolve()}\0{content_hash(found.file)}\0".encode("utf-8", "surrogateescape"))

@@ -16,6 +16,7 @@ from traceanalyzer.passes.operations import NULL, Operations
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.passes.threads import ThreadEvents, copies_of, load_overhead, load_thread
 from traceanalyzer.schema.kinds import CopyKind, EventKind, MemoryKind, OpKind
+from traceanalyzer.store.database import first_row
 
 Ints = NDArray[np.int64]
 
@@ -77,7 +78,7 @@ def find_gaps(scope: Scope, ops: Operations) -> Gaps:
     next_op = np.searchsorted(ops.start, end, side="left").astype(np.int64)
     launch = ops.launch[next_op] if len(ops) else np.zeros(0, np.int64)
     calls = scope.connection.execute(
-        f"""SELECT event_id, start_ns, end_ns, process, thread, coalesce(node_id, -1) AS node
+        """SELECT event_id, start_ns, end_ns, process, thread, coalesce(node_id, -1) AS node
         FROM stored.cpu_events WHERE capture = ? AND event_id IN (SELECT unnest(?::BIGINT[])) AND thread IS NOT NULL
         ORDER BY event_id""",
         [ops.device.capture, np.unique(launch[launch != NULL])],
@@ -139,7 +140,9 @@ def _before_launch(scope: Scope, ops: Operations, gaps: Gaps) -> _Part:
         which, low, high, event = events.timeline.cut(gaps.start[mine], upto[mine])
         gap, low, high, event = mine[which], low, high, event
         gap, low, high, event, cause = _split_copies(scope, ops.device.capture, events, gap, low, high, event)
-        node = np.where(event >= 0, events.node[np.maximum(event, 0)], -1) if len(events.node) else np.full(len(gap), -1)
+        node = (
+            np.where(event >= 0, events.node[np.maximum(event, 0)], -1) if len(events.node) else np.full(len(gap), -1)
+        )
         parts.append(_with_overhead(scope, ops.device.capture, process, thread, _part(gap, low, high, cause, node)))
     return tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))  # type: ignore[return-value]
 
@@ -248,10 +251,12 @@ def _without_launch(scope: Scope, ops: Operations, gaps: Gaps) -> _Part:
     if not len(bare):
         return _empty()
     start, end = gaps.start[bare], gaps.end[bare]
-    row = scope.connection.execute(
-        f"""SELECT min(start_ns) FROM stored.cpu_events WHERE capture = ? AND kind = {int(EventKind.API_CALL)}""",
-        [ops.device.capture],
-    ).fetchone()
+    row = first_row(
+        scope.connection.execute(
+            f"""SELECT min(start_ns) FROM stored.cpu_events WHERE capture = ? AND kind = {int(EventKind.API_CALL)}""",
+            [ops.device.capture],
+        )
+    )
     first_call = row[0] if row else None
     in_flight, known_stream = _in_flight(scope, ops)
     op = gaps.next_op[bare]
@@ -267,9 +272,7 @@ def _without_launch(scope: Scope, ops: Operations, gaps: Gaps) -> _Part:
     cause = np.where(device, Cause.DEVICE_GAP, Cause.UNATTRIBUTED).astype(np.int64)
     rest = end > late
     first = _part(bare, start, late, cause, none, np.where(device, 0, reason))
-    second = _part(
-        bare[rest], late[rest], end[rest], np.full(int(rest.sum()), Cause.DEVICE_WAIT, np.int64), none[rest]
-    )
+    second = _part(bare[rest], late[rest], end[rest], np.full(int(rest.sum()), Cause.DEVICE_WAIT, np.int64), none[rest])
     return tuple(np.concatenate(columns) for columns in zip(first, second, strict=True))  # type: ignore[return-value]
 
 
@@ -313,4 +316,3 @@ def _merged(pieces: Pieces) -> Pieces:
         pieces.reason[first],
         pieces.node[first],
     )
-

@@ -66,7 +66,10 @@ _CALLS: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
         (r"\w*Synchronize", Cause.SYNC),
         (r"\w*(?:LaunchKernel|LaunchCooperative|GraphLaunch|LaunchByPtr)", Cause.LAUNCH_CALL),
         (r"Malloc|Free|Mem(?:Alloc|Free)|ArrayCreate|ArrayDestroy", Cause.MEMORY_MANAGEMENT),
-        (r"Host(?:Alloc|Register|Unregister|Malloc|Free)|MemHost|Mem(?:Pool|Create|Map|Unmap|Release|Address|SetAccess)", Cause.MEMORY_MANAGEMENT),
+        (
+            r"Host(?:Alloc|Register|Unregister|Malloc|Free)|MemHost|Mem(?:Pool|Create|Map|Unmap|Release|Address|SetAccess)",
+            Cause.MEMORY_MANAGEMENT,
+        ),
         (r"(?:Module|Library)(?:Load|Unload|Get)|Link|Kernel(?:Load|GetFunction)|FuncLoad", Cause.MODULE_LOAD),
         (r"Memcpy|Memset", Cause.LAUNCH_CALL),
     )

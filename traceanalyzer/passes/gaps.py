@@ -43,7 +43,9 @@ DEVICES = TableSpec(
         START,
         END,
         Column("span_ns", Type.INT64, "From the first operation's start to the last one's end.", Unit.NS),
-        Column("busy_ns", Type.INT64, "Time in which an operation of the lane runs: the measure of their union.", Unit.NS),
+        Column(
+            "busy_ns", Type.INT64, "Time in which an operation of the lane runs: the measure of their union.", Unit.NS
+        ),
         Column("idle_ns", Type.INT64, "Time in which none runs.", Unit.NS),
         Column("compute_ns", Type.INT64, "Union of the compute lane.", Unit.NS),
         Column("communication_ns", Type.INT64, "Union of the communication lane.", Unit.NS),
@@ -57,7 +59,16 @@ DEVICES = TableSpec(
 CAUSES = TableSpec(
     "causes",
     "Idle time by cause; the causes of a device add up to its idle time.",
-    (CAPTURE, RANK, DEVICE, CAUSE, REASON, IDLE, PIECES, Column("share", Type.FLOAT64, "Share of the device's idle time.", Unit.SHARE)),
+    (
+        CAPTURE,
+        RANK,
+        DEVICE,
+        CAUSE,
+        REASON,
+        IDLE,
+        PIECES,
+        Column("share", Type.FLOAT64, "Share of the device's idle time.", Unit.SHARE),
+    ),
     cut=False,
 )
 STACKS = TableSpec(
@@ -107,7 +118,9 @@ GAP_PIECES = TableSpec(
         START,
         END,
         Column("node_id", Type.INT64, "Stack: `stack_nodes.node_id`; null for an empty one."),
-        Column("refill", Type.BOOL, "Whether it is what a synchronisation costs after it returned; null: not worked out."),
+        Column(
+            "refill", Type.BOOL, "Whether it is what a synchronisation costs after it returned; null: not worked out."
+        ),
         Column("sampled", Type.BOOL, "Whether a sample stands for what happened."),
     ),
 )
@@ -155,9 +168,7 @@ def _on_compute_lane(device: DeviceOfCapture, ops: Operations, gaps: Gaps, piece
     start, end = ops.gaps_without(Lane.COMPUTE)
     outer = np.searchsorted(start, pieces.start, side="right") - 1
     parts = [(outer, pieces.start, pieces.end, pieces.cause, pieces.reason, pieces.node)]
-    for (low, high), cause in zip(
-        busy_without_compute(ops), (Cause.COMMUNICATION_ONLY, Cause.COPY_ONLY), strict=True
-    ):
+    for (low, high), cause in zip(busy_without_compute(ops), (Cause.COMMUNICATION_ONLY, Cause.COPY_ONLY), strict=True):
         low, high = intersect(start, end, low, high)
         count = len(low)
         gap = np.searchsorted(start, low, side="right") - 1
@@ -170,8 +181,16 @@ def _on_compute_lane(device: DeviceOfCapture, ops: Operations, gaps: Gaps, piece
         raise AssertionError("the pieces of a compute gap do not add up to it")
     is_next = np.minimum(np.searchsorted(ops.start, end, side="left"), len(ops) - 1)
     inner = np.searchsorted(gaps.end, end)
-    same = (inner < len(gaps)) & (gaps.end[np.minimum(inner, len(gaps) - 1)] == end) if len(gaps) else np.zeros(len(end), bool)
-    thread = np.where(same, gaps.thread[np.minimum(inner, max(len(gaps) - 1, 0))], NULL) if len(gaps) else np.full(len(end), NULL)
+    same = (
+        (inner < len(gaps)) & (gaps.end[np.minimum(inner, len(gaps) - 1)] == end)
+        if len(gaps)
+        else np.zeros(len(end), bool)
+    )
+    thread = (
+        np.where(same, gaps.thread[np.minimum(inner, max(len(gaps) - 1, 0))], NULL)
+        if len(gaps)
+        else np.full(len(end), NULL)
+    )
     return DeviceGaps(device, ops, start, end, is_next.astype(np.int64), thread, lane_pieces)
 
 
@@ -272,9 +291,11 @@ def _grouped(pieces: Pieces) -> Iterator[tuple[int, int, int, int, int]]:
 
 def _longest(parts: list[DeviceGaps], top: int) -> list[Ints]:
     """Positions of the gaps to list, of each device: the longest of all devices together."""
-    everything = [
-        (-int(d), p, k) for p, part in enumerate(parts) for k, d in enumerate((part.end - part.start).tolist())
-    ] if not top else []
+    everything = (
+        [(-int(d), p, k) for p, part in enumerate(parts) for k, d in enumerate((part.end - part.start).tolist())]
+        if not top
+        else []
+    )
     if top:
         for p, part in enumerate(parts):
             duration = part.end - part.start
@@ -329,7 +350,9 @@ def _findings(answer: Answer) -> list[Finding]:
         device = spans[row["capture"], row["device"]]
         if not device["span_ns"] or row["idle_ns"] < 0.02 * device["span_ns"]:
             continue
-        where = row["blame"] or (row["stack"][-1] if row["stack"] else row["reason"] or "nothing open on the launching thread")
+        where = row["blame"] or (
+            row["stack"][-1] if row["stack"] else row["reason"] or "nothing open on the launching thread"
+        )
         whose = f"rank {row['rank']}, device {row['device']}" if row["rank"] is not None else f"device {row['device']}"
         text = (
             f"{row['idle_ns'] / 1e6:,.1f} ms of {device['idle_ns'] / 1e6:,.1f} ms idle on {whose}"

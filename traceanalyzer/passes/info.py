@@ -8,12 +8,13 @@ from traceanalyzer.passes.scope import Scope
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kinds import EventKind, SampleKind, Severity
 from traceanalyzer.schema.tables import CAPTURES, DEVICES
+from traceanalyzer.store.database import first_row
 from traceanalyzer.units import Unit
 
-_CAPTURE_COLUMNS = (
-    "run capture path source tool_version format_version host rank rank_source world_size start_ns end_ns utc_offset_ns whole"
-).split()
-_DEVICE_COLUMNS = "capture rank device name n_ops uuid memory_bytes multiprocessors compute_capability ambiguous".split()
+_CAPTURE_COLUMNS = ["run", "capture", "path", "source", "tool_version", "format_version", "host", "rank", "rank_source", "world_size", "start_ns", "end_ns", "utc_offset_ns", "whole"]
+_DEVICE_COLUMNS = (
+    ["capture", "rank", "device", "name", "n_ops", "uuid", "memory_bytes", "multiprocessors", "compute_capability", "ambiguous"]
+)
 
 CAPTURE_TABLE = TableSpec("captures", CAPTURES.meaning, tuple(CAPTURES.by_name[c] for c in _CAPTURE_COLUMNS), cut=False)
 DEVICE_TABLE = TableSpec("devices", DEVICES.meaning, tuple(DEVICES.by_name[c] for c in _DEVICE_COLUMNS), cut=False)
@@ -69,13 +70,16 @@ def info(scope: Scope) -> Answer:
     """Tables `captures`, `devices`, `answers`, `quality` of the selected captures."""
     where = f"WHERE capture IN {scope.numbers()}"
     connection = scope.connection
-    captures = connection.execute(f"SELECT {', '.join(_CAPTURE_COLUMNS)} FROM captures {where} ORDER BY capture").fetchall()
+    captures = connection.execute(
+        f"SELECT {', '.join(_CAPTURE_COLUMNS)} FROM captures {where} ORDER BY capture"
+    ).fetchall()
     devices = connection.execute(
         f"SELECT {', '.join(_DEVICE_COLUMNS)} FROM devices {where} ORDER BY capture, device"
     ).fetchall()
     quality = connection.execute(
-        f"SELECT capture, code, severity, count, text FROM quality {where} ORDER BY capture, stored_order(severity) DESC, code"
-        .replace("stored_order(severity)", "(CASE severity WHEN 'error' THEN 2 WHEN 'warning' THEN 1 ELSE 0 END)")
+        f"SELECT capture, code, severity, count, text FROM quality {where} ORDER BY capture, stored_order(severity) DESC, code".replace(
+            "stored_order(severity)", "(CASE severity WHEN 'error' THEN 2 WHEN 'warning' THEN 1 ELSE 0 END)"
+        )
     ).fetchall()
     ranks = {row[1]: row[7] for row in captures}
     answers: list[tuple[object, ...]] = []
@@ -107,8 +111,8 @@ def info(scope: Scope) -> Answer:
 
 def _facts(scope: Scope, capture: int) -> _Facts:
     def count(table: str, condition: str = "true") -> int:
-        row = scope.connection.execute(f"SELECT count(*) FROM stored.{table} WHERE capture = ? AND {condition}", [capture])
-        found = row.fetchone()
+        query = f"SELECT count(*) FROM stored.{table} WHERE capture = ? AND {condition}"
+        found = first_row(scope.connection.execute(query, [capture]))
         return int(found[0]) if found else 0
 
     kinds = dict(
@@ -116,12 +120,14 @@ def _facts(scope: Scope, capture: int) -> _Facts:
             "SELECT kind::INTEGER, count(*) FROM stored.cpu_events WHERE capture = ? GROUP BY kind", [capture]
         ).fetchall()
     )
-    row = scope.connection.execute(
-        f"""SELECT count(*) FROM stored.cpu_events e JOIN stored.names n ON n.name_id = e.name
+    row = first_row(
+        scope.connection.execute(
+            f"""SELECT count(*) FROM stored.cpu_events e JOIN stored.names n ON n.name_id = e.name
         WHERE e.capture = ? AND e.kind = {int(EventKind.API_CALL)}
             AND regexp_matches(n.text, '^(cuda|cu|hip)\\w*(LaunchKernel|LaunchCooperative|GraphLaunch)', 'i')""",
-        [capture],
-    ).fetchone()
+            [capture],
+        )
+    )
     return _Facts(
         ops=count("gpu_ops"),
         launched=count("gpu_ops", "launch_event_id IS NOT NULL"),
@@ -147,14 +153,24 @@ def _answers(facts: _Facts) -> list[tuple[str, bool | None, str]]:
     if facts.ops:
         gaps: tuple[bool | None, str] = (True, f"{facts.ops:,} device operations")
     elif facts.launches:
-        gaps = (False, f"{facts.launches:,} launches but no device operation: the device's records were lost or not asked for")
+        gaps = (
+            False,
+            f"{facts.launches:,} launches but no device operation: the device's records were lost or not asked for",
+        )
     else:
         gaps = (False, "no device operations: the file was recorded without the device, or nothing ran on it")
     return [
         ("gaps", *gaps),
         ("causes", *_causes(facts)),
         ("python_stacks", *_python(facts)),
-        ("steps", *_some(facts.steps, "step marks", "no ProfilerStep marks and no range named step or iteration; give --step-range")),
+        (
+            "steps",
+            *_some(
+                facts.steps,
+                "step marks",
+                "no ProfilerStep marks and no range named step or iteration; give --step-range",
+            ),
+        ),
         ("collectives", *_collectives(facts)),
         ("memory", *_some(facts.memory, "allocations and frees", "recorded without profile_memory")),
         ("gpu_metrics", *_some(facts.metrics, "samples", "recorded without GPU metrics")),
@@ -173,7 +189,9 @@ def _causes(facts: _Facts) -> tuple[bool | None, str]:
         return False, "no operation has a launch in the file: recorded without API calls, or they were cut off"
     share = facts.launched / facts.ops
     text = f"{100 * share:.1f} % of the operations have their launch in the file"
-    return (True if share > 0.95 else None), text + (f"; {facts.graphs:,} graphs recorded without nodes" if facts.graphs else "")
+    return (True if share > 0.95 else None), text + (
+        f"; {facts.graphs:,} graphs recorded without nodes" if facts.graphs else ""
+    )
 
 
 def _python(facts: _Facts) -> tuple[bool | None, str]:

@@ -95,7 +95,11 @@ def _sums(scope: Scope, part: DeviceGaps) -> dict[tuple[int | None, str], int]:
     if not len(steps):
         at, index = np.zeros(0, np.int64), np.zeros(0, np.int64)
     communication, copy = busy_without_compute(part.ops)
-    spans = [("compute", *part.ops.lane_union(Lane.COMPUTE)), ("communication_unresolved", *communication), ("copy", *copy)]
+    spans = [
+        ("compute", *part.ops.lane_union(Lane.COMPUTE)),
+        ("communication_unresolved", *communication),
+        ("copy", *copy),
+    ]
     pieces = part.pieces
     for cause in np.unique(pieces.cause).tolist():
         if cause in (Cause.COMMUNICATION_ONLY, Cause.COPY_ONLY):

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from traceanalyzer.numeric.intervals import holes, measure, subtract, union
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.schema.kinds import Lane
+from traceanalyzer.store.database import first_row
 
 Ints = NDArray[np.int64]
 NULL = np.iinfo(np.int64).min
@@ -87,7 +88,7 @@ def load_operations(scope: Scope, device: DeviceOfCapture) -> Operations:
 
 def first_operation(scope: Scope, capture: int) -> int:
     """Start of the first operation of a file: windows count from there."""
-    row = scope.connection.execute("SELECT min(start_ns) FROM stored.gpu_ops WHERE capture = ?", [capture]).fetchone()
+    row = first_row(scope.connection.execute("SELECT min(start_ns) FROM stored.gpu_ops WHERE capture = ?", [capture]))
     return int(row[0]) if row and row[0] is not None else 0
 
 
@@ -96,13 +97,22 @@ def clip(ops: Operations, low: int, high: int) -> Operations:
     inside = (ops.start < high) & ((ops.end > low) | ((ops.start == ops.end) & (ops.start >= low)))
     picked = {
         name: getattr(ops, name)[inside]
-        for name in ("op_id", "original_start", "lane", "kind", "name", "process", "stream", "launch", "launched", "step")
+        for name in (
+            "op_id",
+            "original_start",
+            "lane",
+            "kind",
+            "name",
+            "process",
+            "stream",
+            "launch",
+            "launched",
+            "step",
+        )
     }
     start, end = np.maximum(ops.start[inside], low), np.minimum(ops.end[inside], high)
     order = np.argsort(start, kind="stable")
-    return Operations(
-        device=ops.device, start=start[order], end=end[order], **{k: v[order] for k, v in picked.items()}
-    )
+    return Operations(device=ops.device, start=start[order], end=end[order], **{k: v[order] for k, v in picked.items()})
 
 
 def busy_without_compute(ops: Operations) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints]]:

@@ -59,7 +59,9 @@ def _offer(connection: duckdb.DuckDBPyConnection, frame: Frame) -> None:
             array = np.empty(len(values), object)
             array[:] = values
         else:
-            kind = {"BIGINT": np.int64, "INTEGER": np.int32, "DOUBLE": np.float64, "BOOLEAN": np.bool_}[column.type.public]
+            kind = {"BIGINT": np.int64, "INTEGER": np.int32, "DOUBLE": np.float64, "BOOLEAN": np.bool_}[
+                column.type.public
+            ]
             array = np.ma.masked_array(
                 np.array([0 if v is None else v for v in values], kind), mask=[v is None for v in values]
             )

@@ -8,6 +8,7 @@ import duckdb
 from traceanalyzer.errors import UsageError
 from traceanalyzer.passes.selection import Selection
 from traceanalyzer.schema.kinds import EventKind
+from traceanalyzer.store.database import first_row
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +133,10 @@ def _one_source_a_rank(
 
 def _detail(connection: duckdb.DuckDBPyConnection, capture: int) -> int:
     """How much a capture tells of the host: its events, and twice its Python frames and samples."""
-    row = connection.execute(
+    row = first_row(connection.execute(
         f"""SELECT count(*) + count(*) FILTER (WHERE kind = {int(EventKind.PYTHON_FRAME)})
             + 2 * (SELECT count(*) FROM stored.samples WHERE capture = $capture AND kind = 0)
         FROM stored.cpu_events WHERE capture = $capture""",
         {"capture": capture},
-    ).fetchone()
+    ))
     return int(row[0]) if row else 0

@@ -11,12 +11,7 @@ from traceanalyzer.schema.kinds import EventKind
 _INSTALLED = re.compile(r"(?:^|/)(?:site-packages|dist-packages)/|(?:^|/)lib(?:64)?/python\d+(?:\.\d+)?/|^<|^\?$")
 
 LIBRARIES = frozenset(
-    """torch torchvision torchaudio torchdata torch_xla triton functorch numpy scipy pandas PIL cv2 sklearn matplotlib
-    transformers accelerate datasets tokenizers diffusers peft timm safetensors huggingface_hub bitsandbytes trl
-    deepspeed lightning pytorch_lightning lightning_fabric torchmetrics megatron apex transformer_engine flash_attn
-    xformers vllm sglang einops jax jaxlib flax cupy numba cuda nvtx tensorboard wandb mlflow ray dask tqdm IPython
-    ipykernel traitlets tornado click absl hydra omegaconf fsspec pyarrow polars pydantic pluggy pytest _pytest
-    multiprocess dill cloudpickle joblib""".split()
+    ["torch", "torchvision", "torchaudio", "torchdata", "torch_xla", "triton", "functorch", "numpy", "scipy", "pandas", "PIL", "cv2", "sklearn", "matplotlib", "transformers", "accelerate", "datasets", "tokenizers", "diffusers", "peft", "timm", "safetensors", "huggingface_hub", "bitsandbytes", "trl", "deepspeed", "lightning", "pytorch_lightning", "lightning_fabric", "torchmetrics", "megatron", "apex", "transformer_engine", "flash_attn", "xformers", "vllm", "sglang", "einops", "jax", "jaxlib", "flax", "cupy", "numba", "cuda", "nvtx", "tensorboard", "wandb", "mlflow", "ray", "dask", "tqdm", "IPython", "ipykernel", "traitlets", "tornado", "click", "absl", "hydra", "omegaconf", "fsspec", "pyarrow", "polars", "pydantic", "pluggy", "pytest", "_pytest", "multiprocess", "dill", "cloudpickle", "joblib"]
 )
 """Packages whose frames torch.profiler records relative to site-packages, where the path does not tell them."""
 
@@ -30,7 +25,7 @@ def is_user_file(path: str | None, user_code: re.Pattern[str] | None = None) -> 
     plain = path.replace("\\", "/")
     if user_code is not None and user_code.search(plain):
         return True
-    if _INSTALLED.search(plain) or not plain.endswith((".py", ".ipynb", ".pyx")) and "/ipykernel_" not in plain:
+    if _INSTALLED.search(plain) or (not plain.endswith((".py", ".ipynb", ".pyx")) and "/ipykernel_" not in plain):
         return False
     if plain.startswith("/"):
         return True

@@ -46,7 +46,8 @@ def load_marks(scope: Scope, capture: int) -> list[Mark]:
     """Step marks of a capture: those stored, or the ranges that `--step-range` matches. Raises `UsageError`."""
     if scope.selection.step_range is None:
         rows = scope.connection.execute(
-            "SELECT process, step, start_ns, end_ns FROM stored.steps WHERE capture = ? ORDER BY process, start_ns", [capture]
+            "SELECT process, step, start_ns, end_ns FROM stored.steps WHERE capture = ? ORDER BY process, start_ns",
+            [capture],
         ).fetchall()
         return [Mark(*row) for row in rows]
     try:
@@ -68,7 +69,10 @@ def load_marks(scope: Scope, capture: int) -> list[Mark]:
     ).fetchall()
     codes = {name_id: k for k, name_id in enumerate(matching)}
     rows = [(process, thread, codes[name], start, end) for process, thread, name, start, end in found]
-    return [Mark(process, step, start, end) for process, _, step, _, start, end, _ in step_marks(rows, list(matching.values()))]
+    return [
+        Mark(process, step, start, end)
+        for process, _, step, _, start, end, _ in step_marks(rows, list(matching.values()))
+    ]
 
 
 def with_steps(scope: Scope, ops: Operations) -> Operations:

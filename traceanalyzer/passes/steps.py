@@ -7,7 +7,15 @@ from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
 from traceanalyzer.passes.gaps import CAPTURE, DEVICE, RANK
 from traceanalyzer.passes.operations import Operations, busy_without_compute, clip, load_operations
 from traceanalyzer.passes.scope import Scope
-from traceanalyzer.passes.step_marks import DeviceSteps, Mark, device_steps, devices_of, load_marks, warmup_count, with_steps
+from traceanalyzer.passes.step_marks import (
+    DeviceSteps,
+    Mark,
+    device_steps,
+    devices_of,
+    load_marks,
+    warmup_count,
+    with_steps,
+)
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kinds import Lane
 from traceanalyzer.units import Unit

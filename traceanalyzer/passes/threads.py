@@ -110,12 +110,16 @@ def copies_of(scope: Scope, capture: int, events: ThreadEvents, positions: Ints)
     event = np.searchsorted(events.event_id, np.asarray(got["event_id"], np.int64))
     way, source, destination = (np.ma.filled(np.ma.asarray(got[c]), -1) for c in ("way", "source", "destination"))
     to_device, to_host = way == int(CopyKind.HTOD), way == int(CopyKind.DTOH)
-    pageable = (to_device & (source == int(MemoryKind.PAGEABLE))) | (to_host & (destination == int(MemoryKind.PAGEABLE)))
+    pageable = (to_device & (source == int(MemoryKind.PAGEABLE))) | (
+        to_host & (destination == int(MemoryKind.PAGEABLE))
+    )
     asynchronous = np.array([is_asynchronous_copy(events.names.get(n, "")) for n in events.name[event].tolist()], bool)
     waits = (to_host & pageable) | ~asynchronous
     before = np.where(pageable & to_device, Cause.HOST_COPY, np.where(waits, Cause.SYNC, Cause.LAUNCH_CALL))
     after = np.where(pageable, Cause.HOST_COPY, Cause.LAUNCH_CALL)
-    return Copies(event.astype(np.int64), np.asarray(got["begun"], np.int64), before.astype(np.int64), after.astype(np.int64))
+    return Copies(
+        event.astype(np.int64), np.asarray(got["begun"], np.int64), before.astype(np.int64), after.astype(np.int64)
+    )
 
 
 def load_overhead(scope: Scope, capture: int, process: int, thread: int) -> tuple[Ints, Ints]:

@@ -11,6 +11,7 @@ import duckdb
 from traceanalyzer.errors import StoreError
 from traceanalyzer.schema.kinds import RankSource
 from traceanalyzer.schema.sink import CaptureFacts
+from traceanalyzer.store.database import first_row
 
 _RANK_IN_NAME = re.compile(r"(?:^|[^a-z0-9])(?:rank|worker|r)[-_]?(\d{1,6})(?![0-9a-z])", re.IGNORECASE)
 _NUMBER_BEFORE_SUFFIX = re.compile(r"[-_.](\d{1,4})\.pt\.trace\.json", re.IGNORECASE)
@@ -42,15 +43,15 @@ def rank_in_name(name: str) -> int | None:
 
 def stored_capture(connection: duckdb.DuckDBPyConnection, content_hash: str) -> tuple[int, str] | None:
     """(capture, run) of a file's content, where it is already there."""
-    row = connection.execute(
-        "SELECT capture, run FROM stored.captures WHERE content_hash = ?", [content_hash]
-    ).fetchone()
+    row = first_row(
+        connection.execute("SELECT capture, run FROM stored.captures WHERE content_hash = ?", [content_hash])
+    )
     return (row[0], row[1]) if row else None
 
 
 def newest_run(connection: duckdb.DuckDBPyConnection) -> str | None:
     """Name of the run that was changed last; None in an empty store."""
-    row = connection.execute("SELECT run FROM stored.runs ORDER BY touched DESC, run_id DESC LIMIT 1").fetchone()
+    row = first_row(connection.execute("SELECT run FROM stored.runs ORDER BY touched DESC, run_id DESC LIMIT 1"))
     return row[0] if row else None
 
 
@@ -64,9 +65,12 @@ def choose_run(
     folder = str(_common_folder(files))
     if wanted is None and len(files) > 1:
         marks = ", ".join("?" * len(hashes))
-        row = connection.execute(
-            f"SELECT run FROM stored.captures WHERE content_hash IN ({marks}) ORDER BY capture DESC LIMIT 1", list(hashes)
-        ).fetchone()
+        row = first_row(
+            connection.execute(
+                f"SELECT run FROM stored.captures WHERE content_hash IN ({marks}) ORDER BY capture DESC LIMIT 1",
+                list(hashes),
+            )
+        )
         wanted = row[0] if row else None
     taken = dict(connection.execute("SELECT run, run_id FROM stored.runs").fetchall())
     if wanted is not None:
@@ -84,14 +88,16 @@ def run_of_same_job(
     """An existing run that a single later file joins by itself: same folder, same world, and a rank that it lacks."""
     if facts.rank is None or facts.world_size is None or facts.rank_source is not RankSource.METADATA:
         return None
-    row = connection.execute(
-        """SELECT r.run, r.folder, r.run_id FROM stored.runs r WHERE r.folder = $folder
+    row = first_row(
+        connection.execute(
+            """SELECT r.run, r.folder, r.run_id FROM stored.runs r WHERE r.folder = $folder
         AND EXISTS (SELECT 1 FROM stored.captures c WHERE c.run = r.run AND c.world_size = $world)
         AND NOT EXISTS (SELECT 1 FROM stored.captures c WHERE c.run = r.run AND c.world_size <> $world)
         AND NOT EXISTS (SELECT 1 FROM stored.captures c WHERE c.run = r.run AND c.rank = $rank AND c.source = $source)
         ORDER BY r.touched DESC LIMIT 1""",
-        {"folder": str(file.resolve().parent), "world": facts.world_size, "rank": facts.rank, "source": source},
-    ).fetchone()
+            {"folder": str(file.resolve().parent), "world": facts.world_size, "rank": facts.rank, "source": source},
+        )
+    )
     return RunChoice(*row) if row else None
 
 
@@ -173,7 +179,7 @@ def touch_run(connection: duckdb.DuckDBPyConnection, run: RunChoice) -> RunChoic
     if run.run_id is not None:
         connection.execute(f"UPDATE stored.runs SET touched = {touched} WHERE run_id = ?", [run.run_id])
         return run
-    row = connection.execute("SELECT coalesce(max(run_id), -1) + 1 FROM stored.runs").fetchone()
+    row = first_row(connection.execute("SELECT coalesce(max(run_id), -1) + 1 FROM stored.runs"))
     run_id = int(row[0]) if row else 0
     connection.execute(
         f"INSERT INTO stored.runs (run_id, run, folder, created_ns, touched) SELECT ?, ?, ?, ?, {touched}",
@@ -184,7 +190,7 @@ def touch_run(connection: duckdb.DuckDBPyConnection, run: RunChoice) -> RunChoic
 
 def next_capture(connection: duckdb.DuckDBPyConnection) -> int:
     """Number of the next capture of the store."""
-    row = connection.execute("SELECT coalesce(max(capture), -1) + 1 FROM stored.captures").fetchone()
+    row = first_row(connection.execute("SELECT coalesce(max(capture), -1) + 1 FROM stored.captures"))
     return int(row[0]) if row else 0
 
 

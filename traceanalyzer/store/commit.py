@@ -11,6 +11,7 @@ from traceanalyzer.schema.column import Column, Table, Type
 from traceanalyzer.schema.kinds import RankSource
 from traceanalyzer.schema.sink import NodeKey
 from traceanalyzer.schema.tables import TABLE_BY_NAME, TABLES
+from traceanalyzer.store.database import first_row
 from traceanalyzer.store.derive import derive, drop_derived, lane_expression
 from traceanalyzer.store.staging import STAGED, Staging, append
 
@@ -107,12 +108,14 @@ def _add_capture(staging: Staging, row: CaptureRow) -> None:
     facts = staging.facts
     start, end = facts.start_ns, facts.end_ns
     if start is None or end is None:
-        found = staging.connection.execute(
-            """SELECT min(a), max(b) FROM (
+        found = first_row(
+            staging.connection.execute(
+                """SELECT min(a), max(b) FROM (
                 SELECT min(start_ns) AS a, max(end_ns) AS b FROM stage_gpu_ops
                 UNION ALL SELECT min(start_ns), max(end_ns) FROM stage_cpu_events
                 UNION ALL SELECT min(t_ns), max(t_ns) FROM stage_metric_samples)"""
-        ).fetchone()
+            )
+        )
         start, end = found or (None, None)
     values: dict[str, Any] = {
         "capture": row.capture,

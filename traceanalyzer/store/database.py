@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
@@ -25,10 +26,21 @@ def duckdb_errors(path: Path, doing: str) -> Iterator[None]:
     """Turn the engine's errors into one line that names the store. Programming errors of ours pass through."""
     try:
         yield
-    except (duckdb.IOException, duckdb.OutOfMemoryException, duckdb.FatalException, duckdb.SerializationException) as error:
+    except (
+        duckdb.IOException,
+        duckdb.OutOfMemoryException,
+        duckdb.FatalException,
+        duckdb.SerializationException,
+    ) as error:
         raise StoreError(f"{path}: the store cannot be {doing}: {one_line(error)}") from error
     except OSError as error:
         raise StoreError(f"{path}: the store cannot be {doing}: {error.strerror or error}") from error
+
+
+def first_row(result: duckdb.DuckDBPyConnection) -> tuple[Any, ...] | None:
+    """The first row of a result, or None. The result is read to its end: one that is not keeps the connection busy."""
+    rows = result.fetchall()
+    return rows[0] if rows else None
 
 
 def one_line(error: BaseException) -> str:
@@ -109,7 +121,7 @@ def _connect(path: Path, *, read_only: bool, wait_s: float) -> duckdb.DuckDBPyCo
 
 def _checked(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.DuckDBPyConnection:
     try:
-        row = connection.execute("SELECT schema_version, made_by FROM stored.version").fetchone()
+        row = first_row(connection.execute("SELECT schema_version, made_by FROM stored.version"))
     except duckdb.Error as error:
         connection.close()
         raise StoreError(f"{path}: a DuckDB file, but not a store of traceanalyzer; give another --db") from error
@@ -117,7 +129,11 @@ def _checked(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.DuckDB
     if version != SCHEMA_VERSION:
         connection.close()
         age = "older" if version < SCHEMA_VERSION else "newer"
-        advice = "ingest the files into a new store" if version < SCHEMA_VERSION else f"install gpu-traceanalyzer {made_by} or newer"
+        advice = (
+            "ingest the files into a new store"
+            if version < SCHEMA_VERSION
+            else f"install gpu-traceanalyzer {made_by} or newer"
+        )
         raise SchemaVersionError(
             f"{path}: the store has schema version {version}, made by traceanalyzer {made_by}, which is {age} than"
             f" this program's {SCHEMA_VERSION}; {advice}"

@@ -43,7 +43,7 @@ def mark_steps_in_ranges(staging: Staging) -> None:
     """Ranges whose text is that of a step mark become step marks, where the file has no better ones."""
     connection = staging.connection
     known = connection.execute(f"SELECT 1 FROM stage_cpu_events WHERE kind = {int(EventKind.STEP_MARK)} LIMIT 1")
-    if known.fetchone():
+    if known.fetchall():
         return
     rows = connection.execute(
         f"SELECT DISTINCT name FROM stage_cpu_events WHERE kind = {int(EventKind.RANGE)} AND name IS NOT NULL"
@@ -61,8 +61,7 @@ def derive_nesting(staging: Staging) -> None:
     """Parent, depth and stack node of every event that nests on a thread: `stage_nesting`."""
     connection = staging.connection
     connection.execute(
-        "CREATE OR REPLACE TEMP TABLE stage_nesting"
-        " (event_id BIGINT, parent_id BIGINT, depth INTEGER, node_id BIGINT)"
+        "CREATE OR REPLACE TEMP TABLE stage_nesting (event_id BIGINT, parent_id BIGINT, depth INTEGER, node_id BIGINT)"
     )
     frames = _Frames(staging)
     for event_id, start, end, kind, name in _threads(connection):
@@ -121,9 +120,7 @@ def _nodes(frames: _Frames, parent: Ints, depth: Ints, kind: Ints, name: Ints) -
         keys = np.stack((above, label[level]))
         distinct, first, inverse = np.unique(keys, axis=1, return_index=True, return_inverse=True)
         del distinct
-        new = [
-            frames.node(int(above[k]), int(kind[level[k]]), int(name[level[k]])) for k in first
-        ]
+        new = [frames.node(int(above[k]), int(kind[level[k]]), int(name[level[k]])) for k in first]
         node[level] = np.array(new, np.int64)[inverse.reshape(-1)]
     return node
 
