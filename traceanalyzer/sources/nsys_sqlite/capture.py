@@ -71,7 +71,7 @@ class Capture:
         missing = global_ids == NULL
         machine = global_ids >> 48
         present = machine[~missing]
-        if present.size and (present[0] != present).any() or not self._machines.keys() >= set(present[:1].tolist()):
+        if (present.size and (present[0] != present).any()) or not self._machines.keys() >= set(present[:1].tolist()):
             for value in dict.fromkeys(present.tolist()):
                 self._machines.setdefault(value, len(self._machines))
         if len(self._machines) > 1:

@@ -36,6 +36,7 @@ class Collectives:
         self,
         first_event: int,
         positions: Integers,
+        *,
         names: Any,
         domains: Any,
         domain_texts: dict[int, str],

@@ -88,7 +88,7 @@ def _keep_settings(capture: Capture, captured: dict[str, str], environment: dict
     }
     if kept:
         capture.facts.metadata["environment"] = kept
-    settings = {}
+    settings: dict[str, str] = {}
     for name, value in captured.items():
         setting = re.sub(r"^PROCESS_\d+:", "", name)
         if setting in _SETTINGS and _SETTING_VALUE.fullmatch(value):
@@ -106,16 +106,16 @@ def _is_safe(name: str, value: str) -> bool:
     )
 
 
-def finish_facts(capture: Capture, ranks: Ranks) -> None:
-    """Set the facts that follow from the events: extent, ranks."""
+def finish_facts(capture: Capture, ranks: Ranks, communicating: set[int]) -> None:
+    """Set the facts that follow from the events: extent, ranks. `communicating` are the processes that use NCCL."""
     facts = capture.facts
     if capture.duration is not None:
         facts.start_ns, facts.end_ns = 0, capture.duration
     else:
         facts.start_ns, facts.end_ns = capture.first, capture.last
     facts.world_size = ranks.world_size
-    # Without any GPU work the processes that have a rank are those of the job.
-    working = capture.gpu_processes or set(ranks.of_process)
+    # Without any GPU work the processes that have a rank, or that communicate, are those of the job.
+    working = capture.gpu_processes or set(ranks.of_process) or communicating
     facts.several_ranks = len(working) > 1
     if len(working) == 1:
         facts.rank, facts.rank_source = ranks.of_process.get(next(iter(working)), (None, None))

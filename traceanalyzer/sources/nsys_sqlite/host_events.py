@@ -1,4 +1,4 @@
-"""Other events of the host: OS runtime, MPI and UCX, libraries, OpenACC and OpenMP, overhead, synchronisation records."""
+"""Other events of the host: OS runtime, MPI and UCX, libraries, OpenACC, OpenMP, overhead, synchronisation records."""
 
 from collections.abc import Sequence
 from typing import Any

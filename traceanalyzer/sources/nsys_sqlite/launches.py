@@ -1,4 +1,4 @@
-"""Launches: an operation and the call that launched it share (process, correlation id); ids repeat between processes."""
+"""Launches: operations and the call that launched them share (process, correlation id); ids repeat in processes."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,16 +15,22 @@ def launch_keys(process: Integers, correlation: Integers) -> Integers:
     """One number for each (process, correlation id); `NO_LAUNCH` where there is none."""
     none = (correlation == NULL) | (correlation == 0) | (process == NULL)
     key = (process << _CORRELATION_BITS) + (correlation & ((1 << _CORRELATION_BITS) - 1))
-    return np.where(none, NO_LAUNCH, key)
+    key[none] = NO_LAUNCH
+    return key
 
 
 class LaunchKeys:
     """Some launches, and which of them were seen since."""
 
     def __init__(self, keys: Integers | None = None) -> None:
-        keys = np.empty(0, np.int64) if keys is None else np.unique(keys)
-        self._keys = keys[keys != NO_LAUNCH]
+        distinct = np.empty(0, np.int64) if keys is None else np.unique(keys)
+        self._keys: Integers = distinct[distinct != NO_LAUNCH]
         self._seen: NDArray[np.bool_] = np.zeros(len(self._keys), np.bool_)
+
+    @property
+    def keys(self) -> Integers:
+        """All of them, in order."""
+        return self._keys
 
     def see(self, keys: Integers) -> None:
         """Remember which of the launches are among these."""
@@ -53,5 +59,4 @@ def graph_launches(capture: Capture) -> Integers:
         launch_keys(capture.process(block["globalTid"]), block["correlationId"])
         for block in database.blocks("CUPTI_ACTIVITY_KIND_RUNTIME", ("globalTid", "correlationId"), where=where)
     ]
-    keys = np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
-    return keys[keys != NO_LAUNCH]
+    return LaunchKeys(np.concatenate(parts) if parts else None).keys

@@ -46,7 +46,8 @@ def _gpu_metrics(capture: Capture) -> None:
         keep = np.flatnonzero((block["timestamp"] != NULL) & (names != NO_TEXT))
         unnamed += block.rows - len(keep)
         values = np.array([v if isinstance(v, (int, float)) else np.nan for v in block.values("value")], np.float64)
-        _write(capture, metrics, block["timestamp"][keep], kind[keep], names[keep], units[keep], values[keep])
+        named = {"metric": names[keep], "metric_unit": units[keep]}
+        _write(capture, metrics, kind[keep], {**named, "t_ns": block["timestamp"][keep], "value": values[keep]})
     capture.note(
         "metrics_without_name",
         "Some samples of GPU metrics have no time, or a metric that the file does not name; they were left out.",
@@ -54,18 +55,14 @@ def _gpu_metrics(capture: Capture) -> None:
     )
 
 
-def _write(
-    capture: Capture, metrics: "_MetricNames", at: Integers, kind: Integers, names: Any, units: Any, values: Any
-) -> None:
+def _write(capture: Capture, metrics: "_MetricNames", kind: Integers, columns: dict[str, Any]) -> None:
     capture.write(
         "metric_samples",
         {
-            "source": np.full(len(at), metrics.source, np.int32),
+            **columns,
+            "source": np.full(len(kind), metrics.source, np.int32),
             "device": kind & 0xFF,  # the low byte of a type is the GPU's id
-            "metric": names,
-            "metric_unit": units,
-            "t_ns": at,
-            "value": np.ma.masked_array(values, np.isnan(values)),
+            "value": np.ma.masked_array(columns["value"], np.isnan(columns["value"])),
         },
     )
 
@@ -110,15 +107,13 @@ def _generic_events(capture: Capture) -> None:
                     out.append((int(at[row]), kind, *metrics.codes(name), value))
         if out:
             instants, kinds, names, units, values = zip(*out, strict=True)
-            _write(
-                capture,
-                metrics,
-                np.array(instants, np.int64),
-                np.array(kinds, np.int64),
-                np.array(names, np.int32),
-                np.array(units, np.int32),
-                np.array(values, np.float64),
-            )
+            columns = {
+                "metric": np.array(names, np.int32),
+                "metric_unit": np.array(units, np.int32),
+                "t_ns": np.array(instants, np.int64),
+                "value": np.array(values, np.float64),
+            }
+            _write(capture, metrics, np.array(kinds, np.int64), columns)
 
 
 def _metric_types(capture: Capture) -> set[int]:

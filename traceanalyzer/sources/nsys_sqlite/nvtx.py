@@ -1,4 +1,4 @@
-"""NVTX_EVENTS: ranges, marks, names of threads and domains, Python samples, the interpreter lock, NCCL and MPI calls."""
+"""NVTX_EVENTS: ranges, marks, names of threads and domains, Python samples, interpreter lock, NCCL and MPI calls."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +13,7 @@ from traceanalyzer.sources.nsys_sqlite.capture import Capture
 from traceanalyzer.sources.nsys_sqlite.collectives import Collectives
 from traceanalyzer.sources.nsys_sqlite.database import NULL, Block, Integers
 from traceanalyzer.sources.nsys_sqlite.payloads import Payloads, compact
-from traceanalyzer.sources.nsys_sqlite.python_stacks import ON_CUDA, PERIODIC, PythonStacks
+from traceanalyzer.sources.nsys_sqlite.python_stacks import ON_CUDA, PERIODIC, WITHOUT_FRAMES, PythonStacks
 
 NVTX = "NVTX_EVENTS"
 # ENUM_NSYS_EVENT_TYPE: 59, 60 and 34 come from the program itself, 70, 71 and 65 from imported text files.
@@ -88,7 +88,7 @@ class NvtxEvents:
             "ranges_without_time", "Some NVTX events have no start; they were left out.", int(lost.sum())
         )
         domains = self._domain_names(block)
-        python = marks & ~lost & np.isin(domains.codes, domains.codes_of(PERIODIC, ON_CUDA))
+        python = marks & ~lost & np.isin(domains.codes, domains.codes_of(PERIODIC, ON_CUDA, WITHOUT_FRAMES))
         if python.any():
             self._python_marks(block, domains, np.flatnonzero(python))
         rows = np.flatnonzero((ranges | (marks & ~python)) & ~lost)
@@ -153,7 +153,15 @@ class NvtxEvents:
             },
         )
         nccl = np.flatnonzero(np.isin(kinds, (EventKind.RANGE, EventKind.PROCESS_RANGE)))
-        self.collectives.add(first, nccl, names, domain, domains.texts, capture.process(tids), payloads)
+        self.collectives.add(
+            first,
+            nccl,
+            names=names,
+            domains=domain,
+            domain_texts=domains.texts,
+            processes=capture.process(tids),
+            payloads=payloads,
+        )
 
     def _close(self, start: Integers, end: Integers, push_pop: Any, marks: Any) -> None:
         """Give an end to ranges that have none. nsys itself ends those never popped at the end of the session."""

@@ -16,6 +16,7 @@ from traceanalyzer.sources.nsys_sqlite.payloads import payload_of
 
 PERIODIC = "Python Periodic Sampling"
 ON_CUDA = "Python Backtrace on CUDA"
+WITHOUT_FRAMES = "Python Backtrace"  # nsys 2023
 _HEAD = struct.Struct("<QII")  # id of the thread state, thread state, number of frames
 _FRAME = struct.Struct("<QQI4x")  # function, file, line; the line has 32 bits, what follows it is not cleared
 _REMEMBERED = 50_000

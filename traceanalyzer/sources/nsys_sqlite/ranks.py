@@ -1,4 +1,4 @@
-"""Ranks of processes: from the environment of the launched process, MPI, NVTX names, NCCL, else the order of devices."""
+"""Ranks of processes: from the environment of the launched one, MPI, NVTX names, NCCL, else the order of devices."""
 
 import re
 from dataclasses import dataclass, field

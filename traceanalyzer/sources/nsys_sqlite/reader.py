@@ -115,4 +115,4 @@ def _read_tables(capture: Capture) -> None:
     write_processes(capture, ranks)
     write_threads(capture, nvtx_names)
     read_diagnostics(capture)
-    finish_facts(capture, ranks)
+    finish_facts(capture, ranks, nvtx.collectives.processes)

@@ -24,7 +24,7 @@ _STATES = {
     10: "Transition",
 }
 _OFF_CPU = (2, 3, 4, 6, 7, 8)
-# ENUM_SCHEDULING_THREAD_BLOCK holds why in more detail, but its names are those of QNX and Windows; Linux leaves it null.
+# `threadBlock` would tell why in more detail, in words of QNX and Windows; on Linux it is null.
 
 
 def read_cpu_samples(capture: Capture) -> None:
@@ -103,10 +103,11 @@ def _write_slices(capture: Capture, rows: dict[str, Integers], reasons: Any) -> 
 
 def _reason_codes(capture: Capture) -> Any:
     """Codes of the names of thread states by number; the file's own names where it has them."""
-    names = dict(_STATES)
-    for number, label in capture.database.rows("ENUM_SAMPLING_THREAD_STATE", "id", "label"):
-        if isinstance(number, int) and 0 < number < 64 and isinstance(label, str):
-            names[number] = label
+    names = _STATES | {
+        number: label
+        for number, label in capture.database.rows("ENUM_SAMPLING_THREAD_STATE", "id", "label")
+        if isinstance(number, int) and 0 < number < 64 and isinstance(label, str)
+    }
     out = np.full(max(names) + 1, NO_TEXT, np.int32)
     if capture.database.has("SCHED_EVENTS", "threadState"):
         for number, name in names.items():
