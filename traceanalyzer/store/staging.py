@@ -100,11 +100,9 @@ def append(connection: duckdb.DuckDBPyConnection, table: str, columns: Mapping[s
 def _nulls_masked(column: Column, values: Values) -> Values:
     """Codes and node numbers below zero are nulls."""
     if column.type in (Type.NAME, Type.CHOICE) or column.name in ("node_id", "backtrace_node_id"):
-        filled: Any = values.filled(-1) if isinstance(values, np.ma.MaskedArray) else values
-        negative = filled < 0
-        if negative.any():
-            return np.ma.masked_array(np.where(negative, 0, filled), mask=negative)
-        return np.asarray(filled)
+        data = np.ma.getdata(values)
+        null = np.ma.getmaskarray(values) | (data < 0)  # type: ignore[no-untyped-call]
+        return np.ma.masked_array(np.where(null, 0, data), mask=null) if null.any() else data
     return values
 
 
