@@ -2,6 +2,7 @@
 
 import glob
 import hashlib
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,17 +10,16 @@ from pathlib import Path
 
 import duckdb
 
-from traceanalyzer.errors import SourceError, StoreError, TraceAnalyzerError, UnknownFormatError
+from traceanalyzer.errors import SourceError, UnknownFormatError
 from traceanalyzer.passes.answer import Answer, Frame, TableSpec
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kinds import Severity
-from traceanalyzer.schema.sink import Sink
 from traceanalyzer.sources import SOURCES
 from traceanalyzer.sources.base import Source
 from traceanalyzer.sources.files import TraceFile
 from traceanalyzer.store import catalog
 from traceanalyzer.store.commit import CaptureRow, commit_capture
-from traceanalyzer.store.database import duckdb_errors, one_line, open_to_write
+from traceanalyzer.store.database import duckdb_errors, open_to_write
 from traceanalyzer.store.staging import Staging
 from traceanalyzer.units import Unit
 
@@ -148,13 +148,11 @@ class _Work:
             if rank.assumed:
                 staging.note(
                     "rank_assumed",
-                    f"Neither the file nor its name tells a rank: it counts as rank {rank.rank}, by the order of the files.",
+                    f"Neither the file nor its name tells a rank: it counts as rank {rank.rank} by the order given.",
                 )
             run = catalog.touch_run(connection, run)
             number = catalog.next_capture(connection)
-            row = CaptureRow(
-                number, run.name, str(item.file), item.source.name, digest, size, rank.rank, rank.source
-            )
+            row = CaptureRow(number, run.name, str(item.file), item.source.name, digest, size, rank.rank, rank.source)
             commit_capture(staging, row)
             connection.execute("COMMIT")
         except BaseException:
@@ -258,9 +256,4 @@ def recognise(file: TraceFile) -> Source | None:
 
 def _natural(text: str) -> list[tuple[int, int, str]]:
     """Sort key under which rank2 comes before rank10."""
-    import re
-
     return [(1, int(x), "") if x.isdigit() else (0, 0, x) for x in re.split(r"(\d+)", text)]
-
-
-__all__ = ["FILES", "Found", "Progress", "Sink", "StoreError", "TraceAnalyzerError", "content_hash", "find_files", "ingest", "one_line", "recognise"]

@@ -99,7 +99,20 @@ def open(path: str | Path | None = None) -> TraceSet:  # noqa: A001 - `traceanal
     return TraceSet(open_to_read(store), store)
 
 
-_KNOWN = ["run", "rank", "device", "source", "steps", "window", "lane", "warmup", "step_range", "input_range", "user_code", "top"]
+_KNOWN = [
+    "run",
+    "rank",
+    "device",
+    "source",
+    "steps",
+    "window",
+    "lane",
+    "warmup",
+    "step_range",
+    "input_range",
+    "user_code",
+    "top",
+]
 
 
 def make_selection(**given: object) -> Selection:

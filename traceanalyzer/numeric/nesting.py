@@ -1,8 +1,8 @@
 """Which event is open inside which, on one thread: parents, depths, and the innermost event at each instant.
 
-The rule, for events that may cross: sort by (start, longest first, position). An event is opened on top of a stack after
-all events on top that have ended were taken off it. An event that has ended below one that has not stays until that one
-ends; it is never innermost. Events of zero length have a parent but are nobody's parent.
+The rule, for events that may cross: sort by (start, longest first, position). An event is opened on top of a stack
+after all events on top that have ended were taken off it. An event that has ended below one that has not stays until
+that one ends; it is never innermost. Events of zero length have a parent but are nobody's parent.
 
 All functions are vectorised: the stack is never walked event by event. A crossing is turned into proper nesting by
 letting an event last as long as the events inside it (its *extent*), which is repeated until nothing crosses.

@@ -138,7 +138,7 @@ def _before_launch(scope: Scope, ops: Operations, gaps: Gaps) -> _Part:
         mine = waiting[(threads == (process, thread)).all(axis=1)]
         events = load_thread(scope, ops.device.capture, process, thread, input_range)
         which, low, high, event = events.timeline.cut(gaps.start[mine], upto[mine])
-        gap, low, high, event = mine[which], low, high, event
+        gap = mine[which]
         gap, low, high, event, cause = _split_copies(scope, ops.device.capture, events, gap, low, high, event)
         node = (
             np.where(event >= 0, events.node[np.maximum(event, 0)], -1) if len(events.node) else np.full(len(gap), -1)

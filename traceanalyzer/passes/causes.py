@@ -1,4 +1,4 @@
-"""Causes of idle time: what an open event on the launching thread says of a gap. Definitions: docs/reference/causes.md."""
+"""Causes of idle time: what an open event on the launching thread says of a gap (docs/reference/causes.md)."""
 
 import re
 from enum import IntEnum

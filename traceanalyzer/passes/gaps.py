@@ -1,4 +1,4 @@
-"""Gaps: when the devices were idle, why, and in whose code. Every nanosecond of idle time has one cause and one stack."""
+"""Gaps: when the devices were idle, why, and in whose code: one cause and one stack for every nanosecond."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -168,8 +168,8 @@ def _on_compute_lane(device: DeviceOfCapture, ops: Operations, gaps: Gaps, piece
     start, end = ops.gaps_without(Lane.COMPUTE)
     outer = np.searchsorted(start, pieces.start, side="right") - 1
     parts = [(outer, pieces.start, pieces.end, pieces.cause, pieces.reason, pieces.node)]
-    for (low, high), cause in zip(busy_without_compute(ops), (Cause.COMMUNICATION_ONLY, Cause.COPY_ONLY), strict=True):
-        low, high = intersect(start, end, low, high)
+    for busy, cause in zip(busy_without_compute(ops), (Cause.COMMUNICATION_ONLY, Cause.COPY_ONLY), strict=True):
+        low, high = intersect(start, end, *busy)
         count = len(low)
         gap = np.searchsorted(start, low, side="right") - 1
         zero = np.zeros(count, np.int64)

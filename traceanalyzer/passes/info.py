@@ -11,10 +11,34 @@ from traceanalyzer.schema.tables import CAPTURES, DEVICES
 from traceanalyzer.store.database import first_row
 from traceanalyzer.units import Unit
 
-_CAPTURE_COLUMNS = ["run", "capture", "path", "source", "tool_version", "format_version", "host", "rank", "rank_source", "world_size", "start_ns", "end_ns", "utc_offset_ns", "whole"]
-_DEVICE_COLUMNS = (
-    ["capture", "rank", "device", "name", "n_ops", "uuid", "memory_bytes", "multiprocessors", "compute_capability", "ambiguous"]
-)
+_CAPTURE_COLUMNS = [
+    "run",
+    "capture",
+    "path",
+    "source",
+    "tool_version",
+    "format_version",
+    "host",
+    "rank",
+    "rank_source",
+    "world_size",
+    "start_ns",
+    "end_ns",
+    "utc_offset_ns",
+    "whole",
+]
+_DEVICE_COLUMNS = [
+    "capture",
+    "rank",
+    "device",
+    "name",
+    "n_ops",
+    "uuid",
+    "memory_bytes",
+    "multiprocessors",
+    "compute_capability",
+    "ambiguous",
+]
 
 CAPTURE_TABLE = TableSpec("captures", CAPTURES.meaning, tuple(CAPTURES.by_name[c] for c in _CAPTURE_COLUMNS), cut=False)
 DEVICE_TABLE = TableSpec("devices", DEVICES.meaning, tuple(DEVICES.by_name[c] for c in _DEVICE_COLUMNS), cut=False)
@@ -77,9 +101,8 @@ def info(scope: Scope) -> Answer:
         f"SELECT {', '.join(_DEVICE_COLUMNS)} FROM devices {where} ORDER BY capture, device"
     ).fetchall()
     quality = connection.execute(
-        f"SELECT capture, code, severity, count, text FROM quality {where} ORDER BY capture, stored_order(severity) DESC, code".replace(
-            "stored_order(severity)", "(CASE severity WHEN 'error' THEN 2 WHEN 'warning' THEN 1 ELSE 0 END)"
-        )
+        f"""SELECT capture, code, severity, count, text FROM quality {where}
+        ORDER BY capture, CASE severity WHEN 'error' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END, code"""
     ).fetchall()
     ranks = {row[1]: row[7] for row in captures}
     answers: list[tuple[object, ...]] = []
@@ -168,7 +191,7 @@ def _answers(facts: _Facts) -> list[tuple[str, bool | None, str]]:
             *_some(
                 facts.steps,
                 "step marks",
-                "no ProfilerStep marks and no range named step or iteration; give --step-range",
+                "no ProfilerStep marks, no range named step or iteration; give --step-range",
             ),
         ),
         ("collectives", *_collectives(facts)),

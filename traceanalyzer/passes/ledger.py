@@ -77,7 +77,7 @@ def ledger(scope: Scope) -> Answer:
     )
     if any(c == "communication_unresolved" for c in answer.tables["totals"].columns["category"]):
         answer.warnings.append(
-            "communication that compute does not hide is not yet split into wait and transfer: it is communication_unresolved"
+            "communication that compute does not hide is not yet split into wait and transfer: communication_unresolved"
         )
     return answer
 

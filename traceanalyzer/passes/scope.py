@@ -54,7 +54,9 @@ class Scope:
 
 def resolve(connection: duckdb.DuckDBPyConnection, selection: Selection) -> Scope:
     """The scope of a selection. Raises `UsageError` where the run does not exist or nothing fits."""
-    known = [r for (r,) in connection.execute("SELECT run FROM stored.runs ORDER BY touched DESC, run_id DESC").fetchall()]
+    known = [
+        r for (r,) in connection.execute("SELECT run FROM stored.runs ORDER BY touched DESC, run_id DESC").fetchall()
+    ]
     if selection.run == "all":
         runs = list(reversed(known))
     elif selection.run is not None:
@@ -109,9 +111,7 @@ def _devices(
     return out
 
 
-def _one_source_a_rank(
-    connection: duckdb.DuckDBPyConnection, rows: list[_Row], warnings: list[str]
-) -> list[_Row]:
+def _one_source_a_rank(connection: duckdb.DuckDBPyConnection, rows: list[_Row], warnings: list[str]) -> list[_Row]:
     """Where a rank was recorded by several tools, the captures of the tool that recorded more of the host."""
     tools: dict[tuple[str, int], dict[str, int]] = {}
     for capture, run, source, rank in rows:
@@ -133,10 +133,12 @@ def _one_source_a_rank(
 
 def _detail(connection: duckdb.DuckDBPyConnection, capture: int) -> int:
     """How much a capture tells of the host: its events, and twice its Python frames and samples."""
-    row = first_row(connection.execute(
-        f"""SELECT count(*) + count(*) FILTER (WHERE kind = {int(EventKind.PYTHON_FRAME)})
+    row = first_row(
+        connection.execute(
+            f"""SELECT count(*) + count(*) FILTER (WHERE kind = {int(EventKind.PYTHON_FRAME)})
             + 2 * (SELECT count(*) FROM stored.samples WHERE capture = $capture AND kind = 0)
         FROM stored.cpu_events WHERE capture = $capture""",
-        {"capture": capture},
-    ))
+            {"capture": capture},
+        )
+    )
     return int(row[0]) if row else 0

@@ -101,7 +101,8 @@ def copies_of(scope: Scope, capture: int, events: ThreadEvents, positions: Ints)
     """What the copy calls among these events waited for, and when that ended. Sorted by position."""
     got = scope.connection.execute(
         f"""SELECT launch_event_id AS event_id, min(start_ns) AS begun, arg_min(copy_kind, start_ns)::BIGINT AS way,
-            arg_min(source_memory, start_ns)::BIGINT AS source, arg_min(destination_memory, start_ns)::BIGINT AS destination
+            arg_min(source_memory, start_ns)::BIGINT AS source,
+            arg_min(destination_memory, start_ns)::BIGINT AS destination
         FROM stored.gpu_ops WHERE capture = ? AND kind = {int(OpKind.MEMCPY)}
             AND launch_event_id IN (SELECT unnest(?::BIGINT[]))
         GROUP BY launch_event_id ORDER BY launch_event_id""",

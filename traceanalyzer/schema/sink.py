@@ -104,7 +104,7 @@ class CaptureFacts:
     end_ns: int | None = None
     whole: bool = True
     several_ranks: bool = False
-    """The file holds several ranks (or several processes that may be ranks): no rank is given to it by name or order."""
+    """The file holds several ranks (or processes that may be ranks): no rank is given to it by name or order."""
     metadata: dict[str, Any] = field(default_factory=dict)
 
 

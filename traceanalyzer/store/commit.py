@@ -159,7 +159,8 @@ def _insert(table: Table, capture: int) -> str:
     staged = _DEVICES if table.name == "devices" else f"stage_{table.name}"
     names = ", ".join(c.name for c in table.columns)
     order = {"gpu_ops": "ORDER BY s.op_id", "cpu_events": "ORDER BY s.event_id"}.get(table.name, "")
-    return f"INSERT INTO stored.{table.name} ({names}) SELECT {', '.join(selected)} FROM {staged} s {' '.join(joins)} {order}"
+    rows = f"SELECT {', '.join(selected)} FROM {staged} s {' '.join(joins)} {order}"
+    return f"INSERT INTO stored.{table.name} ({names}) {rows}"
 
 
 _DERIVED = {

@@ -133,7 +133,8 @@ def derive_launches(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(
         f"""CREATE OR REPLACE TEMP TABLE stage_launches AS
         WITH calls AS (
-            SELECT process, correlation_id, arg_min(event_id, (start_ns, event_id)) AS event_id, min(start_ns) AS start_ns
+            SELECT process, correlation_id, arg_min(event_id, (start_ns, event_id)) AS event_id,
+                min(start_ns) AS start_ns
             FROM stage_cpu_events
             WHERE kind = {int(EventKind.API_CALL)} AND correlation_id IS NOT NULL
             GROUP BY process, correlation_id
@@ -170,7 +171,8 @@ def derive_steps(staging: Staging) -> None:
     connection = staging.connection
     rows = connection.execute(
         f"""SELECT process, thread, name, start_ns, end_ns FROM stage_cpu_events
-        WHERE kind = {int(EventKind.STEP_MARK)} AND process IS NOT NULL ORDER BY process, thread, start_ns, end_ns DESC"""
+        WHERE kind = {int(EventKind.STEP_MARK)} AND process IS NOT NULL
+        ORDER BY process, thread, start_ns, end_ns DESC"""
     ).fetchall()
     connection.execute(
         "CREATE OR REPLACE TEMP TABLE stage_steps (process BIGINT, thread BIGINT, step BIGINT, name INTEGER,"

@@ -6,7 +6,6 @@ The temporary tables belong to the writing connection and spill to disk; nothing
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from typing import Any
 
 import duckdb
 import numpy as np
@@ -101,7 +100,7 @@ def _nulls_masked(column: Column, values: Values) -> Values:
     """Codes and node numbers below zero are nulls."""
     if column.type in (Type.NAME, Type.CHOICE) or column.name in ("node_id", "backtrace_node_id"):
         data = np.ma.getdata(values)
-        null = np.ma.getmaskarray(values) | (data < 0)  # type: ignore[no-untyped-call]
+        null = np.ma.getmaskarray(values) | (data < 0)
         return np.ma.masked_array(np.where(null, 0, data), mask=null) if null.any() else data
     return values
 

@@ -67,9 +67,7 @@ def unless(values: np.ma.MaskedArray[Any, Any], null: NDArray[np.bool_]) -> np.m
     return np.ma.MaskedArray(values.data, np.ma.getmaskarray(values) | null)
 
 
-def either(
-    first: np.ma.MaskedArray[Any, Any], second: np.ma.MaskedArray[Any, Any]
-) -> np.ma.MaskedArray[Any, Any]:
+def either(first: np.ma.MaskedArray[Any, Any], second: np.ma.MaskedArray[Any, Any]) -> np.ma.MaskedArray[Any, Any]:
     """The first value, or the second where the first is null."""
     missing = np.ma.getmaskarray(first)
     return np.ma.MaskedArray(np.where(missing, second.data, first.data), missing & np.ma.getmaskarray(second))

@@ -41,14 +41,16 @@ class Operations:
         """Operations so far."""
         return self._held.rows
 
-    def add(self, events: list[Event], kinds: NDArray[np.uint8], start: NDArray[np.int64], end: NDArray[np.int64]) -> None:
+    def add(
+        self, events: list[Event], kinds: NDArray[np.uint8], start: NDArray[np.int64], end: NDArray[np.int64]
+    ) -> None:
         """Takes events of the categories of operations."""
         arguments = arguments_of(events, OperationArguments)
-        device = narrow(
-            either(integers([a.device for a in arguments]), integers([_pid(event) for event in events]))
-        )
+        device = narrow(either(integers([a.device for a in arguments]), integers([_pid(event) for event in events])))
         names = [event.name or "" for event in events]
-        on_host = np.array([k == OpKind.MEMCPY and is_host_to_host(n) for k, n in zip(kinds.tolist(), names, strict=True)])
+        on_host = np.array(
+            [k == OpKind.MEMCPY and is_host_to_host(n) for k, n in zip(kinds.tolist(), names, strict=True)]
+        )
         unplaced = np.ma.getmaskarray(device) & ~on_host
         if on_host.any():
             text = "Copies from host to host never touch the device and are not counted as its operations."
@@ -183,5 +185,3 @@ class ProcessOf:
         at = np.minimum(np.searchsorted(self._correlations, data), len(self._correlations) - 1)
         found = (self._correlations[at] == data) & ~np.ma.getmaskarray(correlations)
         return np.ma.MaskedArray(self._owners[at], ~found)
-
-

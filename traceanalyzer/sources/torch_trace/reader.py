@@ -140,7 +140,9 @@ class TorchReader:
             chosen = [event for event, is_memory in zip(events, memory.tolist(), strict=True) if not is_memory]
             self._threads.add_marks(chosen, instants[~memory])
 
-    def _readable(self, events: list[Event], valid: NDArray[np.bool_], *times: Times) -> tuple[list[Event], *tuple[Times, ...]]:
+    def _readable(
+        self, events: list[Event], valid: NDArray[np.bool_], *times: Times
+    ) -> tuple[list[Event], *tuple[Times, ...]]:
         """Only the events whose times could be read."""
         if valid.all():
             return events, *times
@@ -239,7 +241,9 @@ class TorchReader:
     def _note_gaps_in_records(self) -> None:
         note = self._sink.note
         if others := self._counts[_Class.OTHER_DEVICE]:
-            sentence = "Work of devices that are neither CUDA nor HIP devices was recorded; it is not counted as operations."
+            sentence = (
+                "Work of devices that are neither CUDA nor HIP devices was recorded; it is not counted as operations."
+            )
             note("other_device", sentence, others, Severity.INFO)
         if ranges := self._counts[_Class.RANGE_PROFILER]:
             sentence = "The file was recorded with the range profiler, which replaces records of kernels by counters."
