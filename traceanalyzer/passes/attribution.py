@@ -45,7 +45,7 @@ class Gaps:
     @property
     def launched(self) -> NDArray[np.bool_]:
         """Which gaps end with an operation whose launch was recorded."""
-        return self.launch_start != NULL
+        return np.not_equal(self.launch_start, NULL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,77 @@
+"""Every pass on an empty store and on a store of each single source; every table has its declared columns."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import traceanalyzer
+from traceanalyzer.ingestion import ingest
+from traceanalyzer.passes import PASSES
+from traceanalyzer.sources import SOURCES
+from traceanalyzer.store.database import open_to_write
+
+SAMPLES = Path(__file__).parents[1] / "sample_traces"
+
+
+def sample_of(source):
+    """The smallest bundled capture of a source."""
+    from traceanalyzer.ingestion import find_files
+
+    files = [f.file for f in find_files([SAMPLES]) if f.source.name == source]
+    return min(files, key=lambda f: f.stat().st_size)
+
+
+@pytest.fixture(scope="module", params=["empty", *(s.name for s in SOURCES)])
+def store(request, tmp_path_factory):
+    path = tmp_path_factory.mktemp("contract") / f"{request.param}.duckdb"
+    if request.param == "empty":
+        open_to_write(path).close()
+    else:
+        ingest([sample_of(request.param)], path)
+    return path
+
+
+@pytest.mark.parametrize("name", sorted(PASSES))
+def test_every_pass_answers(store, name):
+    with traceanalyzer.open(store) as traces:
+        answer = traces.ask(name)
+    assert answer.command == name
+    assert answer.tables
+    for table, frame in answer.tables.items():
+        assert frame.spec.name == table
+        assert frame.spec.meaning.endswith(".")
+        arrow, polars = frame.to_arrow(), frame.to_polars()
+        assert arrow.column_names == polars.columns == [c.name for c in frame.spec.columns]
+        assert arrow.num_rows == len(polars) == len(frame)
+        for column in frame.spec.columns:
+            assert arrow.schema.field(column.name).metadata[b"meaning"].decode() == column.meaning
+
+
+@pytest.mark.parametrize("command", [*sorted(PASSES), "sql"])
+def test_every_command_answers(store, command):
+    words = [command, "SELECT count(*) AS n FROM gpu_ops"] if command == "sql" else [command]
+    for form in ("table", "json", "csv", "markdown"):
+        done = subprocess.run(
+            [sys.executable, "-m", "traceanalyzer", *words, "--db", str(store), "--format", form],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "Traceback" not in done.stderr
+        assert done.stdout.strip()
+
+
+@pytest.mark.parametrize("source", [s.name for s in SOURCES])
+def test_raw_files_answer_like_a_store(tmp_path, monkeypatch, source):
+    monkeypatch.setenv("TRACEANALYZER_CACHE", str(tmp_path / "cache"))
+    file = sample_of(source)
+    ingest([file], tmp_path / "s.duckdb")
+    with traceanalyzer.open(tmp_path / "s.duckdb") as stored, traceanalyzer.TraceSet.of_files([file]) as raw:
+        for name in sorted(PASSES):
+            one, two = stored.ask(name), raw.ask(name)
+            for table in one.tables:
+                assert list(one.tables[table].rows()) == list(two.tables[table].rows())
+    assert len(list((tmp_path / "cache").iterdir())) == 1
