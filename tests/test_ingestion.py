@@ -28,7 +28,16 @@ def trace(path: Path, rank: int | None = None, world: int = 4, shift: int = 0, p
         call = {"correlation": k + 1}
         op = {"device": 0, "stream": 7, "correlation": k + 1}
         events += [
-            {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": pid, "tid": pid, "ts": t, "dur": 2, "args": call},
+            {
+                "ph": "X",
+                "cat": "cuda_runtime",
+                "name": "cudaLaunchKernel",
+                "pid": pid,
+                "tid": pid,
+                "ts": t,
+                "dur": 2,
+                "args": call,
+            },
             {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": t + 10, "dur": 5, "args": op},
         ]
     document = {"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "GPU"}], "traceEvents": events}
@@ -160,7 +169,9 @@ class TestFiles:
         assert [r["status"] for r in answer.files.rows()] == ["ingested", "skipped"]
         assert len(captures(store)) == 1
 
-    @pytest.mark.parametrize("content", [b"", b"text", b'{"a": 1', b"[1, 2, 3]", b'["traceEvents", "kernel"]', bytes(4096)])
+    @pytest.mark.parametrize(
+        "content", [b"", b"text", b'{"a": 1', b"[1, 2, 3]", b'["traceEvents", "kernel"]', bytes(4096)]
+    )
     def test_what_is_no_trace_is_refused_in_one_line_and_leaves_no_store(self, tmp_path, store, content):
         (tmp_path / "x.json").write_bytes(content)
         with pytest.raises(SourceError) as error:
@@ -224,7 +235,9 @@ class TestAllOrNothing:
                         " + (SELECT count(*) FROM stored.cpu_events e WHERE e.capture = c.capture) FROM stored.captures c"
                     ).fetchall()
                     assert all(n == whole for _, n in counts)
-                    orphans = "SELECT count(*) FROM stored.gpu_ops WHERE capture NOT IN (SELECT capture FROM stored.captures)"
+                    orphans = (
+                        "SELECT count(*) FROM stored.gpu_ops WHERE capture NOT IN (SELECT capture FROM stored.captures)"
+                    )
                     assert connection.execute(orphans).fetchall() == [(0,)]
             subprocess.run(command, check=True, capture_output=True)
             assert len(captures(store)) == 3

@@ -15,7 +15,11 @@ from traceanalyzer.schema.kinds import EventKind
 LATENCY = 5
 
 NAMES = {
-    EventKind.API_CALL: [("cudaDeviceSynchronize", "sync"), ("cudaFree", "memory_management"), ("cudaGetDevice", "api_call")],
+    EventKind.API_CALL: [
+        ("cudaDeviceSynchronize", "sync"),
+        ("cudaFree", "memory_management"),
+        ("cudaGetDevice", "api_call"),
+    ],
     EventKind.OPERATOR: [("aten::mm", "framework")],
     EventKind.RANGE: [("forward", "range"), ("enumerate(DataLoader)#x.__next__", "input_wait")],
     EventKind.PYTHON_FRAME: [("a.py(1): f", "python"), ("torch/_inductor/codecache.py(9): load", "module_load")],
@@ -29,7 +33,9 @@ EVENT = st.sampled_from(sorted(NAMES)).flatmap(
         st.just(kind), st.sampled_from(NAMES[kind]), st.integers(0, 90), st.integers(0, 40), st.sampled_from((1, 2))
     )
 )
-OP = st.tuples(st.integers(0, 100), st.integers(0, 12), st.integers(0, 90), st.integers(0, 9), st.sampled_from((1, 2, None)))
+OP = st.tuples(
+    st.integers(0, 100), st.integers(0, 12), st.integers(0, 90), st.integers(0, 9), st.sampled_from((1, 2, None))
+)
 
 
 def thread_of(everything, thread):
@@ -82,7 +88,7 @@ def by_definition(events, ops):
         (l0, l1, thread), _ = min(known, key=lambda item: (item[0][0], item[1]))
         if x < l0:
             stack = open_at(everything, x, thread)
-            out[cause_of(stack), tuple(FRAMES.get(e[1], e[1]) for e in stack)] += 1
+            out[cause_of(stack), tuple(FRAMES.get(e[1], e[1]) for e in stack if e[4] > x)] += 1
         elif x < l1:
             out["launch_call", None] += 1
         elif x < max(l1, g0) + LATENCY:

@@ -61,7 +61,11 @@ def test_a_text_file_is_no_store(tmp_path):
 def test_a_second_process_is_told_who_writes(store, monkeypatch):
     monkeypatch.setattr(database, "WAIT_TO_READ_S", 0.1)
     holder = subprocess.Popen(
-        [sys.executable, "-c", f"import duckdb; c = duckdb.connect({str(store)!r}); print('ready', flush=True); input()"],
+        [
+            sys.executable,
+            "-c",
+            f"import duckdb; c = duckdb.connect({str(store)!r}); print('ready', flush=True); input()",
+        ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -84,9 +84,19 @@ def _columns(staging: Staging, rows: Sequence[dict], names: Sequence[str]) -> di
     return out
 
 
-OP_COLUMNS = (
-    ["kind", "start_ns", "end_ns", "correlation_id", "name", "device", "stream", "process", "copy_kind", "source_memory", "destination_memory"]
-)
+OP_COLUMNS = [
+    "kind",
+    "start_ns",
+    "end_ns",
+    "correlation_id",
+    "name",
+    "device",
+    "stream",
+    "process",
+    "copy_kind",
+    "source_memory",
+    "destination_memory",
+]
 EVENT_COLUMNS = ["kind", "name", "start_ns", "end_ns", "correlation_id", "thread", "process"]
 
 

@@ -140,10 +140,8 @@ def _before_launch(scope: Scope, ops: Operations, gaps: Gaps) -> _Part:
         which, low, high, event = events.timeline.cut(gaps.start[mine], upto[mine])
         gap = mine[which]
         gap, low, high, event, cause = _split_copies(scope, ops.device.capture, events, gap, low, high, event)
-        node = (
-            np.where(event >= 0, events.node[np.maximum(event, 0)], -1) if len(events.node) else np.full(len(gap), -1)
-        )
-        parts.append(_with_overhead(scope, ops.device.capture, process, thread, _part(gap, low, high, cause, node)))
+        part = _with_stacks(events, event, gap, low, high, cause)
+        parts.append(_with_overhead(scope, ops.device.capture, process, thread, part))
     return tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))  # type: ignore[return-value]
 
 
@@ -171,6 +169,21 @@ def _split_copies(
         for a, b in ((gap, gap), (low, begun), (begun, high), (event, event), (before, after))
     ]
     return joined[0], joined[1], joined[2], joined[3], joined[4]
+
+
+def _with_stacks(events: ThreadEvents, event: Ints, gap: Ints, low: Ints, high: Ints, cause: Ints) -> _Part:
+    """Pieces with the stack of their innermost event, cut where an event around it ends before it does."""
+    node = np.append(events.node, -1)[event]
+    changing = np.isin(event, list(events.changes))
+    if not changing.any():
+        return _part(gap, low, high, cause, node)
+    parts = [_part(gap[~changing], low[~changing], high[~changing], cause[~changing], node[~changing])]
+    for position in np.unique(event[changing]).tolist():
+        mine = np.flatnonzero(event == position)
+        which, start, end, later = cut_intervals(*events.changes[position], low[mine], high[mine])
+        which = mine[which]
+        parts.append(_part(gap[which], start, end, cause[which], np.where(later >= 0, later, node[which])))
+    return tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))  # type: ignore[return-value]
 
 
 def _with_overhead(scope: Scope, capture: int, process: int, thread: int, part: _Part) -> _Part:

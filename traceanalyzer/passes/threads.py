@@ -34,6 +34,8 @@ class ThreadEvents:
     cause: Ints
     timeline: Timeline
     names: dict[int, str]
+    changes: dict[int, tuple[Ints, Ints]]
+    """Of events that go on after one around them has ended: by position, (instants, nodes from there on)."""
 
     def cause_of(self, event: Ints) -> Ints:
         """Cause of time in which an event (a position, -1 for none) is innermost."""
@@ -57,9 +59,31 @@ def load_thread(
     line = timeline(column["start_ns"], column["end_ns"], nesting)
     names = scope.texts(np.unique(column["name"]).tolist())
     cause = _causes(column["kind"], column["name"], nesting.parent, nesting.depth, names, input_range)
+    changes = _changes(scope, capture, column["event_id"])
     return ThreadEvents(
-        column["event_id"], column["start_ns"], column["end_ns"], column["name"], column["node"], cause, line, names
+        column["event_id"],
+        column["start_ns"],
+        column["end_ns"],
+        column["name"],
+        column["node"],
+        cause,
+        line,
+        names,
+        changes,
     )
+
+
+def _changes(scope: Scope, capture: int, event_id: Ints) -> dict[int, tuple[Ints, Ints]]:
+    rows = scope.connection.execute(
+        "SELECT event_id, from_ns, node_id FROM stored.stack_changes WHERE capture = ? ORDER BY event_id, from_ns",
+        [capture],
+    ).fetchall()
+    found: dict[int, list[tuple[int, int]]] = {}
+    for event, instant, node in rows:
+        position = int(np.searchsorted(event_id, event))
+        if position < len(event_id) and event_id[position] == event:
+            found.setdefault(position, []).append((instant, node))
+    return {k: (np.array([a for a, _ in v], np.int64), np.array([n for _, n in v], np.int64)) for k, v in found.items()}
 
 
 def _causes(

@@ -242,6 +242,17 @@ STACK_NODES = Table(
     keys=("node_id",),
 )
 
+STACK_CHANGES = Table(
+    "stack_changes",
+    "Events that an event around them does not outlive: from the instant on, their stack is without it.",
+    (
+        CAPTURE,
+        Column("event_id", Type.INT64, "Event whose stack changes: `cpu_events.event_id`.", nullable=False),
+        Column("from_ns", Type.INT64, "Instant at which an event around it ended.", Unit.NS, nullable=False),
+        NODE,
+    ),
+)
+
 SCHED_SLICES = Table(
     "sched_slices",
     "When threads ran on a CPU and when they were blocked.",
@@ -387,6 +398,7 @@ TABLES: tuple[Table, ...] = (
     CPU_EVENTS,
     SAMPLES,
     STACK_NODES,
+    STACK_CHANGES,
     SCHED_SLICES,
     MEMORY_EVENTS,
     COLLECTIVES,

@@ -44,7 +44,8 @@ def commit_capture(staging: Staging, row: CaptureRow) -> None:
         _add_capture(staging, row)
         for table in STAGED:
             connection.execute(_insert(table, row.capture))
-        connection.execute(_insert(TABLE_BY_NAME["steps"], row.capture))
+        for name in ("steps", "stack_changes"):
+            connection.execute(_insert(TABLE_BY_NAME[name], row.capture))
         _rank_devices(connection, row.capture)
     finally:
         drop_derived(connection)

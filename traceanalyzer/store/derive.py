@@ -10,7 +10,7 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from traceanalyzer.numeric.nesting import nest
+from traceanalyzer.numeric.nesting import Nesting, nest
 from traceanalyzer.schema.kinds import NESTED_KINDS, EventKind, Lane, OpKind
 from traceanalyzer.schema.sink import NO_TEXT
 from traceanalyzer.store.frames import STEP_RANGE, frame_of, step_number
@@ -35,7 +35,7 @@ def derive(staging: Staging) -> None:
 
 def drop_derived(connection: duckdb.DuckDBPyConnection) -> None:
     """Drop what `derive` made."""
-    for table in ("nesting", "launches", "communication_names", "steps", "op_steps"):
+    for table in ("nesting", "stack_changes", "launches", "communication_names", "steps", "op_steps"):
         connection.execute(f"DROP TABLE IF EXISTS stage_{table}")
 
 
@@ -58,10 +58,16 @@ def mark_steps_in_ranges(staging: Staging) -> None:
 
 
 def derive_nesting(staging: Staging) -> None:
-    """Parent, depth and stack node of every event that nests on a thread: `stage_nesting`."""
+    """Parent, depth and stack node of every event that nests on a thread: `stage_nesting`.
+
+    Where events cross, an event may go on after one around it has ended: `stage_stack_changes`.
+    """
     connection = staging.connection
     connection.execute(
         "CREATE OR REPLACE TEMP TABLE stage_nesting (event_id BIGINT, parent_id BIGINT, depth INTEGER, node_id BIGINT)"
+    )
+    connection.execute(
+        "CREATE OR REPLACE TEMP TABLE stage_stack_changes (event_id BIGINT, from_ns BIGINT, node_id BIGINT)"
     )
     frames = _Frames(staging)
     for event_id, start, end, kind, name in _threads(connection):
@@ -69,6 +75,11 @@ def derive_nesting(staging: Staging) -> None:
         inside = nesting.parent >= 0
         parent_id = np.ma.masked_array(event_id[np.maximum(nesting.parent, 0)], mask=~inside)
         node = _nodes(frames, nesting.parent, nesting.depth, kind, name)
+        changes = _without_ended(frames, node, nesting, start, end, kind, name)
+        if changes:
+            position, instant, later = (np.array(column, np.int64) for column in zip(*changes, strict=True))
+            columns = {"event_id": event_id[position], "from_ns": instant, "node_id": later}
+            append(connection, "stage_stack_changes", columns)
         append(
             connection,
             "stage_nesting",
@@ -123,6 +134,39 @@ def _nodes(frames: _Frames, parent: Ints, depth: Ints, kind: Ints, name: Ints) -
         new = [frames.node(int(above[k]), int(kind[level[k]]), int(name[level[k]])) for k in first]
         node[level] = np.array(new, np.int64)[inverse.reshape(-1)]
     return node
+
+
+def _without_ended(
+    frames: _Frames, node: Ints, nesting: Nesting, start: Ints, end: Ints, kind: Ints, name: Ints
+) -> list[tuple[int, int, int]]:
+    """Take events that have ended out of the stacks of those that go on, which happens where events cross.
+
+    Corrects `node`, the stack at the start, in place; returns (position, instant, node) of every later change.
+    """
+    cover = np.full(len(start), np.iinfo(np.int64).max)
+    for level in range(1, int(nesting.depth.max(initial=0)) + 1):
+        here = np.flatnonzero(nesting.depth == level)
+        above = nesting.parent[here]
+        cover[here] = np.minimum(end[above], cover[above])
+    crossing = np.flatnonzero((cover < end) | (cover <= start))
+    changes = []
+    for i in crossing.tolist():
+        around, parent = [], int(nesting.parent[i])
+        while parent >= 0:
+            around.append(parent)
+            parent = int(nesting.parent[parent])
+        instants = [int(start[i]), *sorted({int(end[k]) for k in around if start[i] < end[k] < end[i]})]
+        for number, instant in enumerate(instants):
+            below = -1
+            for k in reversed(around):
+                if end[k] > instant:
+                    below = frames.node(below, int(kind[k]), int(name[k]))
+            own = frames.node(below, int(kind[i]), int(name[i]))
+            if number == 0:
+                node[i] = own
+            else:
+                changes.append((i, instant, own))
+    return changes
 
 
 def derive_launches(connection: duckdb.DuckDBPyConnection) -> None:

@@ -21,7 +21,9 @@ BATCH_ROWS = 122_880
 NUMBERED = {"gpu_ops": "op_id", "cpu_events": "event_id"}
 """Tables whose rows are numbered in the order of writing."""
 
-STAGED = tuple(t for t in TABLES if t.name not in ("runs", "captures", "stack_nodes", "quality", "steps"))
+STAGED = tuple(
+    t for t in TABLES if t.name not in ("runs", "captures", "stack_nodes", "stack_changes", "quality", "steps")
+)
 
 
 def stage_columns(table: Table) -> tuple[Column, ...]:

@@ -14,7 +14,19 @@ OPERATION_KINDS = {
 }
 
 CALL_CATEGORIES = frozenset(
-    ["cuda_runtime", "cuda_driver", "runtime", "hip_runtime", "hip_driver", "privateuse1_runtime", "privateuse1_driver", "mtia_runtime", "xpu_runtime", "xpu_driver", "glow_runtime"]
+    [
+        "cuda_runtime",
+        "cuda_driver",
+        "runtime",
+        "hip_runtime",
+        "hip_driver",
+        "privateuse1_runtime",
+        "privateuse1_driver",
+        "mtia_runtime",
+        "xpu_runtime",
+        "xpu_driver",
+        "glow_runtime",
+    ]
 )
 
 EVENT_KINDS = {

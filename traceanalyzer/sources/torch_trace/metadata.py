@@ -10,7 +10,23 @@ from traceanalyzer.schema.sink import Sink, Values
 from traceanalyzer.sources.torch_trace.columns import integers, narrow, with_values
 from traceanalyzer.sources.torch_trace.records import ABSENT, whole_number
 
-_SAFE_KEYS = ["schemaVersion", "record_shapes", "with_stack", "with_modules", "profile_memory", "with_flops", "cupti_version", "cuda_runtime_version", "cuda_driver_version", "roctracer_version", "rocprofiler_version", "hip_runtime_version", "hip_driver_version", "trace_id", "displayTimeUnit"]
+_SAFE_KEYS = [
+    "schemaVersion",
+    "record_shapes",
+    "with_stack",
+    "with_modules",
+    "profile_memory",
+    "with_flops",
+    "cupti_version",
+    "cuda_runtime_version",
+    "cuda_driver_version",
+    "roctracer_version",
+    "rocprofiler_version",
+    "hip_runtime_version",
+    "hip_driver_version",
+    "trace_id",
+    "displayTimeUnit",
+]
 _SAFE_DISTRIBUTED = ("backend", "nccl_version", "pg_count")
 _SAFE_GROUP = ("pg_name", "pg_desc", "backend_config", "pg_size", "ranks")
 _MOST_GROUPS = 1 << 16
