@@ -16,7 +16,9 @@ _MARKDOWN = str.maketrans({c: "\\" + c for c in "\\`*_[]|~!"} | {"@": "&#64;"})
 Cell = str | list[str]
 
 
-def as_terminal(answer: Answer, top: int, table: str | None, width: int, hints: bool = True, inputs: str = "") -> str:
+def as_terminal(
+    answer: Answer, top: int, table: str | None, width: int, *, hints: bool = True, inputs: str = ""
+) -> str:
     """The answer as text for a terminal: notes, tables, findings, and commands worth running next.
 
     `inputs` is what the command line said of the store or the files, to be repeated in those commands.
