@@ -7,10 +7,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from traceanalyzer.schema.kinds import RankSource, Severity
+from traceanalyzer.schema.kinds import EventKind, RankSource, Severity
 
 Values = NDArray[Any]
 """A column of a batch: a numpy array, or a masked array where values are null."""
+
+NodeKey = tuple[int, int, int, int, int, int]
+"""(parent, code of frame, code of file, line, code of module, kind) of a stack node; -1 where there is none."""
 
 NO_TEXT = -1
 """Code of a text that is null, in columns of the type NAME."""
@@ -51,10 +54,21 @@ class Stacks:
 
     def __init__(self, texts: Texts) -> None:
         self._texts = texts
-        self._ids: dict[tuple[int, int, int, int, int], int] = {}
+        self._ids: dict[NodeKey, int] = {}
 
-    def node(self, parent: int, frame: str, file: str | None = None, line: int | None = None, module: str | None = None) -> int:
-        """Number of the node `frame` below `parent` (-1: a root). Equal frames below one parent are one node."""
+    def node(
+        self,
+        parent: int,
+        frame: str,
+        file: str | None = None,
+        line: int | None = None,
+        module: str | None = None,
+        kind: EventKind | None = None,
+    ) -> int:
+        """Number of the node `frame` below `parent` (-1: a root). Equal frames below one parent are one node.
+
+        `kind` says what the frame is; None is native code of a sample or call chain.
+        """
         look = self._texts.__getitem__
         key = (
             parent,
@@ -62,12 +76,13 @@ class Stacks:
             NO_TEXT if file is None else look(file),
             -1 if line is None else line,
             NO_TEXT if module is None else look(module),
+            -1 if kind is None else int(kind),
         )
         return self._ids.setdefault(key, len(self._ids))
 
     @property
-    def nodes(self) -> Iterable[tuple[int, int, int, int, int]]:
-        """(parent, code of frame, code of file, line, code of module) of every node, in the order of the numbers."""
+    def nodes(self) -> Iterable[NodeKey]:
+        """Every node, in the order of the numbers."""
         return self._ids.keys()
 
     def __len__(self) -> int:

@@ -58,7 +58,9 @@ CAPTURES = Table(
         Column("world_size", Type.INT32, "Number of ranks of the job, where the file tells it."),
         Column("start_ns", Type.INT64, "First instant recorded, on the file's own clock.", Unit.NS),
         Column("end_ns", Type.INT64, "Last instant recorded, on the file's own clock.", Unit.NS),
-        Column("utc_offset_ns", Type.INT64, "Added to the file's clock this gives Unix time; null if unknown.", Unit.NS),
+        Column(
+            "utc_offset_ns", Type.INT64, "Added to the file's clock this gives Unix time; null if unknown.", Unit.NS
+        ),
         Column("whole", Type.BOOL, "False where the file is truncated or damaged and only a part could be read."),
         Column("content_hash", Type.TEXT, "BLAKE2b of the file's bytes: the same content is ingested once."),
         Column("file_bytes", Type.INT64, "Size of the file.", Unit.BYTES),
@@ -134,7 +136,9 @@ GPU_OPS = Table(
         Column("name", Type.NAME, "Name: of kernels the demangled one."),
         START,
         END,
-        Column("correlation_id", Type.INT64, "Joins the operation to its launch call within the process; null if none."),
+        Column(
+            "correlation_id", Type.INT64, "Joins the operation to its launch call within the process; null if none."
+        ),
         Column(
             "launch_event_id",
             Type.INT64,
@@ -157,8 +161,18 @@ GPU_OPS = Table(
         Column("block_z", Type.INT32, "Threads of a block in z."),
         Column("registers_per_thread", Type.INT32, "Registers a thread.", Unit.COUNT),
         Column("static_shared_bytes", Type.INT64, "Static shared memory a block.", Unit.BYTES),
-        Column("dynamic_shared_bytes", Type.INT64, "Dynamic shared memory a block (all of it where not told apart).", Unit.BYTES),
-        Column("occupancy_pct", Type.FLOAT64, "Occupancy as the profiler estimates it; 0 is unknown and stored as null.", Unit.PERCENT),
+        Column(
+            "dynamic_shared_bytes",
+            Type.INT64,
+            "Dynamic shared memory a block (all of it where not told apart).",
+            Unit.BYTES,
+        ),
+        Column(
+            "occupancy_pct",
+            Type.FLOAT64,
+            "Occupancy as the profiler estimates it; 0 is unknown and stored as null.",
+            Unit.PERCENT,
+        ),
     ),
     keys=("capture", "op_id"),
     has_rank=True,
@@ -223,6 +237,7 @@ STACK_NODES = Table(
         Column("file", Type.NAME, "File of the code, where known."),
         Column("line", Type.INT32, "Line of the code, where known."),
         Column("module", Type.NAME, "Library or executable of native code, where known."),
+        Column("kind", Type.CHOICE, "What the frame is; null for native code.", choices=EventKind.texts()),
     ),
     keys=("node_id",),
 )

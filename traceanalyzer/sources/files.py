@@ -115,7 +115,9 @@ class TraceFile:
                 members = [m for m in archive.infolist() if not m.is_dir() and "__MACOSX" not in m.filename]
                 if len(members) != 1:
                     raise SourceError(
-                        self.path, f"a zip archive of {len(members)} files", "unpack it and give the files or their folder"
+                        self.path,
+                        f"a zip archive of {len(members)} files",
+                        "unpack it and give the files or their folder",
                     )
                 with archive.open(members[0]) as file:
                     done = 0
@@ -147,6 +149,7 @@ class TraceFile:
                 target.write(block)
             except OSError as error:
                 raise SourceError(
-                    self.path, f"cannot be unpacked to {tempfile.gettempdir()} ({error.strerror or error})", "set TMPDIR"
+                    self.path,
+                    f"cannot be unpacked to {tempfile.gettempdir()} ({error.strerror or error})",
+                    "set TMPDIR",
                 ) from error
-

@@ -32,7 +32,7 @@ def command(quiet: bool) -> None:
     Examples:
       traceanalyzer demo
     """
-    from traceanalyzer.ingest import ingest
+    from traceanalyzer.ingestion import ingest
     from traceanalyzer.traceset import open as open_store
 
     folder = sample_folder()

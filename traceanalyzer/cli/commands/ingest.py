@@ -29,7 +29,7 @@ def command(asked: Asked, paths: tuple[Path, ...], run: str | None, keep_environ
       traceanalyzer ingest 'traces/rank*.json.gz' --run try2
       traceanalyzer ingest --db job.duckdb trace.json.gz
     """
-    from traceanalyzer.ingest import ingest
+    from traceanalyzer.ingestion import ingest
     from traceanalyzer.store.location import default_store
 
     with progress_bar(asked.quiet) as progress:

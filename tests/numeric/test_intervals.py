@@ -1,0 +1,49 @@
+"""Unions and holes against sets of integers."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from traceanalyzer.numeric.intervals import holes, intersect, measure, subtract, union
+
+SPANS = st.lists(st.tuples(st.integers(-20, 20), st.integers(-3, 15)), max_size=12)
+
+
+def arrays(spans):
+    start = np.array([s for s, _ in spans], np.int64)
+    return start, start + np.array([d for _, d in spans], np.int64)
+
+
+def points(start, end):
+    return {x for a, b in zip(start.tolist(), end.tolist(), strict=True) for x in range(a, b)}
+
+
+def tidy(start, end):
+    """Disjoint, sorted, of positive length, not touching."""
+    return all(b > a for a, b in zip(start, end, strict=True)) and all(
+        b < a for b, a in zip(end[:-1], start[1:], strict=True)
+    )
+
+
+@given(SPANS)
+def test_union_covers_the_same_points(spans):
+    start, end = arrays(spans)
+    got = union(start, end)
+    assert points(*got) == points(start, end)
+    assert tidy(*got)
+    assert measure(start, end) == len(points(start, end))
+
+
+@given(SPANS)
+def test_holes_are_the_rest_of_the_window(spans):
+    start, end = arrays(spans)
+    got = holes(start, end, -10, 10)
+    assert points(*got) == set(range(-10, 10)) - points(start, end)
+    assert tidy(*got)
+
+
+@given(SPANS, SPANS)
+def test_intersection_and_difference(one, two):
+    a, b = union(*arrays(one)), union(*arrays(two))
+    assert points(*intersect(*a, *b)) == points(*a) & points(*b)
+    assert points(*subtract(*a, *b)) == points(*a) - points(*b)

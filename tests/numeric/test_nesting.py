@@ -1,0 +1,104 @@
+"""Nesting, timelines and cuts against the rule walked event by event."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from traceanalyzer.numeric import nesting
+from traceanalyzer.numeric.nesting import cut_intervals, nest, timeline
+
+EVENTS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 25)), max_size=30)
+
+
+def arrays(events):
+    start = np.array([s for s, _ in events], np.int64)
+    return start, start + np.array([d for _, d in events], np.int64)
+
+
+def walked(events):
+    """(parents, depths, innermost event at each half instant) by the rule, one event after another."""
+    spans = [(s, s + d) for s, d in events]
+    order = sorted(range(len(spans)), key=lambda i: (spans[i][0], -spans[i][1], i))
+    stack, parent, depth = [], [-1] * len(spans), [0] * len(spans)
+    innermost, at = {}, 0
+    for i in [*order, None]:
+        upto = spans[i][0] if i is not None else 100
+        while at < upto:
+            while stack and spans[stack[-1]][1] <= at:
+                stack.pop()
+            innermost[at] = stack[-1] if stack else -1
+            at += 1
+        if i is None:
+            break
+        while stack and spans[stack[-1]][1] <= upto:
+            stack.pop()
+        parent[i], depth[i] = (stack[-1] if stack else -1), len(stack)
+        if spans[i][1] > upto:
+            stack.append(i)
+    return parent, depth, innermost
+
+
+@settings(max_examples=500)
+@given(EVENTS)
+def test_parents_and_depths_are_those_of_the_walk(events):
+    found = nest(*arrays(events))
+    parent, depth, _ = walked(events)
+    assert found.parent.tolist() == parent
+    assert found.depth.tolist() == depth
+
+
+@settings(max_examples=500)
+@given(EVENTS)
+def test_timeline_gives_the_innermost_event_of_each_instant(events):
+    start, end = arrays(events)
+    line = timeline(start, end, nest(start, end))
+    _, _, innermost = walked(events)
+    for instant, event in innermost.items():
+        k = np.searchsorted(line.at, instant, side="right") - 1
+        assert (line.event[k] if k >= 0 else -1) == event, instant
+
+
+@given(EVENTS)
+def test_walking_and_vectorised_nesting_agree(events):
+    start, end = arrays([e for e in events if e[1] > 0])
+    order = nesting.opening_order(start, end)
+    fast = nesting._nest_long(start[order], end[order])
+    slow = nesting._nest_walking(start[order], end[order])
+    for a, b in zip(fast, slow, strict=True):
+        assert a.tolist() == b.tolist()
+
+
+def test_a_crossing_event_keeps_what_it_crosses_on_the_stack():
+    # A [0, 10) is crossed by B [5, 15); C begins inside B after A has ended.
+    start, end = np.array([0, 5, 12]), np.array([10, 15, 14])
+    found = nest(start, end)
+    assert found.parent.tolist() == [-1, 0, 1]
+    assert found.depth.tolist() == [0, 1, 2]
+    assert found.extent.tolist() == [15, 15, 14]
+    line = timeline(start, end, found)
+    assert list(zip(line.at.tolist(), line.event.tolist(), strict=True)) == [(0, 0), (5, 1), (12, 2), (14, 1), (15, -1)]
+
+
+def test_zero_length_events_are_nobodys_parent():
+    found = nest(np.array([3, 3, 0]), np.array([3, 5, 3]))
+    assert found.parent.tolist() == [1, -1, -1]
+
+
+@given(
+    st.lists(st.integers(0, 30), unique=True, max_size=8),
+    st.lists(st.tuples(st.integers(-3, 35), st.integers(0, 10)), max_size=8),
+)
+def test_pieces_partition_their_intervals(edges, intervals):
+    at = np.array(sorted(edges), np.int64)
+    value = np.arange(len(at))
+    start, end = arrays(intervals)
+    interval, low, high, got = cut_intervals(at, value, start, end)
+    for k in range(len(start)):
+        mine = interval == k
+        covered = [x for a, b in zip(low[mine], high[mine], strict=True) for x in range(a, b)]
+        assert covered == list(range(start[k], end[k]))
+    for a, b, v in zip(low, high, got, strict=True):
+        assert b > a
+        for x in range(a, b):
+            k = np.searchsorted(at, x, side="right") - 1
+            assert v == (value[k] if k >= 0 else -1)

@@ -1,0 +1,119 @@
+"""A store with one hand-written capture, for tests of what passes make of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from traceanalyzer.schema.kinds import CopyKind, EventKind, MemoryKind, OpKind, RankSource
+from traceanalyzer.schema.sink import CaptureFacts
+from traceanalyzer.store import catalog
+from traceanalyzer.store.commit import CaptureRow, commit_capture
+from traceanalyzer.store.database import open_to_write
+from traceanalyzer.store.staging import Staging
+
+
+@dataclass
+class Capture:
+    """Rows of a small capture: one process, its threads, its devices. Times in ns."""
+
+    ops: list[dict] = field(default_factory=list)
+    events: list[dict] = field(default_factory=list)
+
+    def kernel(self, start: int, end: int, correlation: int | None = None, name: str = "gemm", **more) -> "Capture":
+        self.ops.append(
+            {"kind": OpKind.KERNEL, "start_ns": start, "end_ns": end, "correlation_id": correlation, "name": name}
+            | more
+        )
+        return self
+
+    def copy(self, start: int, end: int, correlation: int | None, way: CopyKind, pageable: bool = False) -> "Capture":
+        ends = {
+            CopyKind.HTOD: ("source_memory", "destination_memory"),
+            CopyKind.DTOH: ("destination_memory", "source_memory"),
+        }
+        host, device = ends[way]
+        row = {"kind": OpKind.MEMCPY, "start_ns": start, "end_ns": end, "correlation_id": correlation, "name": "memcpy"}
+        row |= {
+            "copy_kind": way,
+            host: MemoryKind.PAGEABLE if pageable else MemoryKind.PINNED,
+            device: MemoryKind.DEVICE,
+        }
+        self.ops.append(row)
+        return self
+
+    def event(
+        self, kind: EventKind, name: str, start: int, end: int, correlation: int | None = None, thread: int | None = 1
+    ) -> "Capture":
+        self.events.append(
+            {
+                "kind": kind,
+                "name": name,
+                "start_ns": start,
+                "end_ns": end,
+                "correlation_id": correlation,
+                "thread": thread,
+            }
+        )
+        return self
+
+    def launch(
+        self, start: int, end: int, correlation: int, name: str = "cudaLaunchKernel", thread: int = 1
+    ) -> "Capture":
+        return self.event(EventKind.API_CALL, name, start, end, correlation, thread)
+
+
+DEFAULTS = {"device": 0, "stream": 7, "process": 100}
+MAY_BE_NULL = ("correlation_id", "thread", "source_memory", "destination_memory", "copy_kind", "process", "bytes")
+
+
+def _columns(staging: Staging, rows: Sequence[dict], names: Sequence[str]) -> dict:
+    out = {}
+    for name in names:
+        values = [row.get(name, DEFAULTS.get(name)) for row in rows]
+        if name == "name":
+            out[name] = staging.texts.codes(values)
+        elif name in MAY_BE_NULL:
+            kind = np.int64
+            out[name] = np.ma.masked_array(
+                np.array([0 if v is None else v for v in values], kind), mask=[v is None for v in values]
+            )
+        else:
+            out[name] = np.array(values, np.int64)
+    return out
+
+
+OP_COLUMNS = (
+    ["kind", "start_ns", "end_ns", "correlation_id", "name", "device", "stream", "process", "copy_kind", "source_memory", "destination_memory"]
+)
+EVENT_COLUMNS = ["kind", "name", "start_ns", "end_ns", "correlation_id", "thread", "process"]
+
+
+def store_of(
+    path: Path, *captures: Capture, source: str = "torch", run: str = "run", facts: CaptureFacts | None = None
+) -> Path:
+    """A store at `path` with these captures as ranks 0, 1, ... of one run."""
+    connection = open_to_write(path)
+    for rank, capture in enumerate(captures):
+        staging = Staging(connection)
+        if facts:
+            staging.facts = facts
+        connection.execute("BEGIN TRANSACTION")
+        if capture.ops:
+            staging.write("gpu_ops", _columns(staging, capture.ops, OP_COLUMNS))
+        if capture.events:
+            staging.write("cpu_events", _columns(staging, capture.events, EVENT_COLUMNS))
+        staging.write("processes", {"process": np.array([100])})
+        choice = catalog.RunChoice(run, str(path.parent))
+        known = dict(connection.execute("SELECT run, run_id FROM stored.runs").fetchall())
+        catalog.touch_run(connection, catalog.RunChoice(run, choice.folder, known.get(run)))
+        number = catalog.next_capture(connection)
+        commit_capture(
+            staging,
+            CaptureRow(number, run, f"rank{rank}.json", source, f"hash{number}", 1, rank, RankSource.METADATA),
+        )
+        connection.execute("COMMIT")
+        staging.close()
+    connection.close()
+    return path

@@ -1,0 +1,266 @@
+"""From files to the store: find the files, recognise them, read each, put it in place at once or not at all."""
+
+import glob
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from traceanalyzer.errors import SourceError, StoreError, TraceAnalyzerError, UnknownFormatError
+from traceanalyzer.passes.answer import Answer, Frame, TableSpec
+from traceanalyzer.schema.column import Column, Type
+from traceanalyzer.schema.kinds import Severity
+from traceanalyzer.schema.sink import Sink
+from traceanalyzer.sources import SOURCES
+from traceanalyzer.sources.base import Source
+from traceanalyzer.sources.files import TraceFile
+from traceanalyzer.store import catalog
+from traceanalyzer.store.commit import CaptureRow, commit_capture
+from traceanalyzer.store.database import duckdb_errors, one_line, open_to_write
+from traceanalyzer.store.staging import Staging
+from traceanalyzer.units import Unit
+
+Progress = Callable[[str, int, int], None]
+"""Told the path of the file being read, the bytes of all files read so far, and the bytes of all files."""
+
+FILES = TableSpec(
+    "files",
+    "Files of the call and what became of each.",
+    (
+        Column("path", Type.TEXT, "File."),
+        Column("run", Type.TEXT, "Run that holds it."),
+        Column("source", Type.TEXT, "Kind of profiler output."),
+        Column("status", Type.TEXT, "ingested, or skipped where its content was already there."),
+        Column("rank", Type.INT64, "Rank; null where the file holds several."),
+        Column("n_ops", Type.INT64, "Device operations.", Unit.COUNT),
+        Column("n_events", Type.INT64, "Events of the host.", Unit.COUNT),
+        Column("file_bytes", Type.INT64, "Size of the file.", Unit.BYTES),
+        Column("duration_ns", Type.INT64, "Time that reading and storing took.", Unit.NS),
+    ),
+    cut=False,
+)
+_NOT_TRACES = {".py", ".md", ".sh", ".html", ".duckdb", ".wal", ".png", ".pdf", ".toml", ".yaml", ".yml"}
+_FileRow = tuple[str, str, str, str, int | None, int | None, int | None, int, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file to ingest and the source that reads it."""
+
+    file: Path
+    source: Source
+
+
+def ingest(
+    paths: Sequence[Path | str],
+    store: Path,
+    *,
+    run: str | None = None,
+    keep_environment: bool = False,
+    progress: Progress | None = None,
+) -> Answer:
+    """Read files, folders and globs into a store; every file is stored whole or not at all.
+
+    Returns table `files`. What is odd in a file is in `warnings`. A file whose content is in the store is skipped.
+    Raises `SourceError` for files that are no traces, `StoreError` where the store cannot be written; what was stored
+    before the error stays.
+    """
+    found = find_files(paths)
+    hashes = [content_hash(f.file) for f in found]
+    fresh_store = not store.exists()
+    connection = open_to_write(store)
+    try:
+        work = _Work(connection, store, keep_environment, progress, sum(f.file.stat().st_size for f in found))
+        with duckdb_errors(store, "written"):
+            choice = catalog.choose_run(connection, [f.file for f in found], hashes, run)
+            for item, digest in zip(found, hashes, strict=True):
+                choice = work.one(item, digest, choice, alone=len(found) == 1 and run is None)
+            if work.rows and not work.stored:
+                work.make_newest(work.rows[-1][1])
+    except BaseException:
+        empty = fresh_store and catalog.newest_run(connection) is None
+        connection.close()
+        if empty:
+            store.unlink(missing_ok=True)
+        raise
+    connection.close()
+    return Answer("ingest", {"files": Frame.of_rows(FILES, work.rows)}, warnings=work.warnings)
+
+
+class _Work:
+    """The state of one call: rows and warnings so far, bytes read so far."""
+
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        store: Path,
+        keep_environment: bool,
+        progress: Progress | None,
+        total_bytes: int,
+    ) -> None:
+        self.connection, self.store, self.keep_environment = connection, store, keep_environment
+        self.progress, self.total_bytes, self.done_bytes = progress, total_bytes, 0
+        self.rows: list[_FileRow] = []
+        self.warnings: list[str] = []
+        self.stored = 0
+
+    def one(self, item: Found, digest: str, run: catalog.RunChoice, alone: bool) -> catalog.RunChoice:
+        """Ingest one file; returns the run with its number."""
+        size = item.file.stat().st_size
+        if known := catalog.stored_capture(self.connection, digest):
+            self.rows.append((str(item.file), known[1], item.source.name, "skipped", None, None, None, size, None))
+            self._report(item.file, size)
+            return run
+        begun, before = time.monotonic_ns(), self.done_bytes
+        staging = Staging(self.connection, self.keep_environment)
+        try:
+            file = TraceFile(item.file, lambda count: self._report(item.file, count))
+            item.source.read(file, staging)
+            if file.damage and staging.facts.whole:
+                staging.facts.whole = False
+                staging.note("truncated", f"Only a part of the file could be read: {file.damage}.")
+            if alone and (same := catalog.run_of_same_job(self.connection, item.file, item.source.name, staging.facts)):
+                run = same
+            run, rank = self._store(item, digest, size, run, staging)
+        finally:
+            staging.close()
+        self.done_bytes = before
+        self._report(item.file, size)
+        took = time.monotonic_ns() - begun
+        counts = staging.rows["gpu_ops"], staging.rows["cpu_events"]
+        self.rows.append((str(item.file), run.name, item.source.name, "ingested", rank, *counts, size, took))
+        self._warn(item.file, staging)
+        self.stored += 1
+        return run
+
+    def _store(
+        self, item: Found, digest: str, size: int, run: catalog.RunChoice, staging: Staging
+    ) -> tuple[catalog.RunChoice, int | None]:
+        connection = self.connection
+        connection.execute("BEGIN TRANSACTION")
+        try:
+            staging.flush()
+            processes = [p for (p,) in connection.execute("SELECT DISTINCT process FROM stage_processes").fetchall()]
+            rank = catalog.choose_rank(connection, run, item.file, item.source.name, staging.facts, processes)
+            if rank.assumed:
+                staging.note(
+                    "rank_assumed",
+                    f"Neither the file nor its name tells a rank: it counts as rank {rank.rank}, by the order of the files.",
+                )
+            run = catalog.touch_run(connection, run)
+            number = catalog.next_capture(connection)
+            row = CaptureRow(
+                number, run.name, str(item.file), item.source.name, digest, size, rank.rank, rank.source
+            )
+            commit_capture(staging, row)
+            connection.execute("COMMIT")
+        except BaseException:
+            _roll_back(connection)
+            raise
+        return run, rank.rank
+
+    def make_newest(self, name: str) -> None:
+        """Questions speak of the newest run: a run that was given again becomes that."""
+        if catalog.newest_run(self.connection) == name:
+            return
+        rows = self.connection.execute("SELECT folder, run_id FROM stored.runs WHERE run = ?", [name]).fetchall()
+        for folder, run_id in rows:
+            catalog.touch_run(self.connection, catalog.RunChoice(name, folder, run_id))
+
+    def _report(self, file: Path, count: int) -> None:
+        self.done_bytes += count
+        if self.progress:
+            self.progress(str(file), min(self.done_bytes, self.total_bytes), self.total_bytes)
+
+    def _warn(self, file: Path, staging: Staging) -> None:
+        for (_code, text, severity), count in sorted(staging.notes.items()):
+            if severity is not Severity.INFO:
+                self.warnings.append(f"{file.name}: {text}" + (f" ({count:,} times)" if count > 1 else ""))
+
+
+def _roll_back(connection: duckdb.DuckDBPyConnection) -> None:
+    try:
+        connection.execute("ROLLBACK")
+    except duckdb.Error:  # the engine may have ended the transaction itself
+        return
+
+
+def content_hash(file: Path) -> str:
+    """BLAKE2b of a file's bytes, as 32 hexadecimal digits. Raises `SourceError`."""
+    digest = hashlib.blake2b(digest_size=16)
+    try:
+        with file.open("rb") as stream:
+            while block := stream.read(1 << 20):
+                digest.update(block)
+    except OSError as error:
+        raise SourceError(file, f"cannot be read ({error.strerror or error})") from error
+    return digest.hexdigest()
+
+
+def find_files(paths: Sequence[Path | str]) -> list[Found]:
+    """Files, folders (all traces below, sorted) and globs, each with its source.
+
+    Raises `SourceError` for a file that does not exist, a folder without traces, and `UnknownFormatError` for a file
+    that no source recognises.
+    """
+    out: dict[Path, Found] = {}
+    for path in paths:
+        for found in _of_path(path):
+            out.setdefault(found.file.resolve(), found)
+    if not out:
+        raise SourceError(", ".join(map(str, paths)) or "no file", "no traces given")
+    return list(out.values())
+
+
+def _of_path(path: Path | str) -> Iterator[Found]:
+    place = Path(path)
+    if place.is_dir():
+        yield from _of_folder(place)
+    elif not place.exists() and glob.has_magic(str(path)):
+        hits = sorted(glob.glob(str(path), recursive=True), key=_natural)
+        if not hits:
+            raise SourceError(path, "no file matches")
+        for hit in hits:
+            yield from _of_path(Path(hit))
+    else:
+        file = TraceFile(place)
+        if source := recognise(file):
+            yield Found(place, source)
+        else:
+            raise UnknownFormatError(
+                place, "not a trace that any reader knows", f"known are {', '.join(s.title for s in SOURCES)}"
+            )
+
+
+def _of_folder(folder: Path) -> Iterator[Found]:
+    count = 0
+    for file in sorted((f for f in folder.rglob("*") if f.is_file()), key=lambda f: _natural(str(f))):
+        if file.suffix in _NOT_TRACES or any(part.startswith(".") for part in file.relative_to(folder).parts):
+            continue
+        try:
+            source = recognise(TraceFile(file))
+        except SourceError:
+            continue
+        if source:
+            count += 1
+            yield Found(file, source)
+    if not count:
+        raise SourceError(folder, "a folder without traces", "give the files, or a folder that holds some")
+
+
+def recognise(file: TraceFile) -> Source | None:
+    """The source that reads a file, or None."""
+    return next((source for source in SOURCES if source.recognise(file)), None)
+
+
+def _natural(text: str) -> list[tuple[int, int, str]]:
+    """Sort key under which rank2 comes before rank10."""
+    import re
+
+    return [(1, int(x), "") if x.isdigit() else (0, 0, x) for x in re.split(r"(\d+)", text)]
+
+
+__all__ = ["FILES", "Found", "Progress", "Sink", "StoreError", "TraceAnalyzerError", "content_hash", "find_files", "ingest", "one_line", "recognise"]

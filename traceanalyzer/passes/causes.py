@@ -1,0 +1,143 @@
+"""Causes of idle time: what an open event on the launching thread says of a gap. Definitions: docs/reference/causes.md."""
+
+import re
+from enum import IntEnum
+
+from traceanalyzer.schema.kinds import EventKind
+
+
+class Cause(IntEnum):
+    """Why a device was idle. Every nanosecond of idle time has exactly one."""
+
+    INPUT_WAIT = 0
+    SYNC = 1
+    HOST_COPY = 2
+    MEMORY_MANAGEMENT = 3
+    MODULE_LOAD = 4
+    LAUNCH_CALL = 5
+    API_CALL = 6
+    FRAMEWORK = 7
+    PYTHON = 8
+    RANGE = 9
+    GIL_WAIT = 10
+    GARBAGE_COLLECTION = 11
+    OS_BLOCKED = 12
+    HOST_COMMUNICATION = 13
+    PROFILER = 14
+    LAUNCH_LATENCY = 15
+    DEVICE_GAP = 16
+    DEVICE_WAIT = 17
+    OUTSIDE_EVENTS = 18
+    UNATTRIBUTED = 19
+    COMMUNICATION_ONLY = 20
+    COPY_ONLY = 21
+
+    @property
+    def text(self) -> str:
+        """Name of the cause in every output."""
+        return self.name.lower()
+
+
+class Reason(IntEnum):
+    """Why idle time could not be attributed."""
+
+    NONE = 0
+    LAUNCHED_BEFORE_RECORDING = 1
+    LAUNCH_NOT_RECORDED = 2
+    NO_CALLS_RECORDED = 3
+
+    @property
+    def text(self) -> str | None:
+        """The reason in words; None for none."""
+        return _REASONS[self]
+
+
+_REASONS = {
+    Reason.NONE: None,
+    Reason.LAUNCHED_BEFORE_RECORDING: "launched before recording",
+    Reason.LAUNCH_NOT_RECORDED: "launch not recorded",
+    Reason.NO_CALLS_RECORDED: "no API calls recorded",
+}
+
+# The order matters: the first that fits decides.
+_CALLS: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
+    (re.compile(rf"(?:cuda|cu|hip)(?:{pattern})", re.IGNORECASE), cause)
+    for pattern, cause in (
+        (r"\w*Synchronize", Cause.SYNC),
+        (r"\w*(?:LaunchKernel|LaunchCooperative|GraphLaunch|LaunchByPtr)", Cause.LAUNCH_CALL),
+        (r"Malloc|Free|Mem(?:Alloc|Free)|ArrayCreate|ArrayDestroy", Cause.MEMORY_MANAGEMENT),
+        (
+            r"Host(?:Alloc|Register|Unregister|Malloc|Free)|MemHost|Mem(?:Pool|Create|Map|Unmap|Release|Address|SetAccess)",
+            Cause.MEMORY_MANAGEMENT,
+        ),
+        (r"(?:Module|Library)(?:Load|Unload|Get)|Link|Kernel(?:Load|GetFunction)|FuncLoad", Cause.MODULE_LOAD),
+        (r"Memcpy|Memset", Cause.LAUNCH_CALL),
+    )
+)
+_COMPILER = re.compile(
+    r"\btorch/_dynamo/(?:convert_frame|output_graph)\.py\b"
+    r"|\btorch/_inductor/(?:compile_fx|codecache|async_compile)\.py\b|\btriton/compiler/"
+)
+_DATALOADER = re.compile(r"\btorch/utils/data/dataloader\.py\b.*\b__next__", re.DOTALL)
+_FRAMEWORK_RANGE = re.compile(r"(?:aten|autograd|c10d|torch|FSDP)::")
+_COMPILE_OVERHEAD = re.compile(r"dlopen", re.IGNORECASE)
+
+
+def cause_of_call(name: str) -> Cause:
+    """Cause of time inside an API call. Copies are refined by `traceanalyzer.passes.attribution`."""
+    return next((cause for pattern, cause in _CALLS if pattern.match(name)), Cause.API_CALL)
+
+
+def cause_of_event(kind: EventKind, name: str, input_range: re.Pattern[str] | None = None) -> Cause:
+    """Cause of time during which an event of this kind and name is innermost."""
+    if kind is EventKind.API_CALL:
+        return cause_of_call(name)
+    if (outer := outermost_cause(kind, name, input_range)) is not None:
+        return outer
+    if kind is EventKind.RANGE and _FRAMEWORK_RANGE.match(name):
+        return Cause.FRAMEWORK
+    return _BY_KIND[kind]
+
+
+_BY_KIND = {
+    EventKind.OPERATOR: Cause.FRAMEWORK,
+    EventKind.RANGE: Cause.RANGE,
+    EventKind.PYTHON_FRAME: Cause.PYTHON,
+    EventKind.OS_CALL: Cause.OS_BLOCKED,
+    EventKind.HOST_COMMUNICATION: Cause.HOST_COMMUNICATION,
+    EventKind.GARBAGE_COLLECTION: Cause.GARBAGE_COLLECTION,
+    EventKind.GIL_WAIT: Cause.GIL_WAIT,
+}
+
+
+def outermost_cause(kind: EventKind, name: str, input_range: re.Pattern[str] | None = None) -> Cause | None:
+    """Cause of an event that decides for everything inside it but API calls; None for other events.
+
+    These are data loading, waiting for the interpreter lock, garbage collection, compilation, host communication.
+    """
+    if kind is EventKind.GIL_WAIT:
+        return Cause.GIL_WAIT
+    if kind is EventKind.GARBAGE_COLLECTION:
+        return Cause.GARBAGE_COLLECTION
+    if kind is EventKind.HOST_COMMUNICATION:
+        return Cause.HOST_COMMUNICATION
+    if kind in (EventKind.RANGE, EventKind.OPERATOR):
+        if "enumerate(DataLoader)#" in name or (input_range is not None and input_range.search(name)):
+            return Cause.INPUT_WAIT
+        return None
+    if kind is EventKind.PYTHON_FRAME:
+        if _DATALOADER.search(name):
+            return Cause.INPUT_WAIT
+        if _COMPILER.search(name):
+            return Cause.MODULE_LOAD
+    return None
+
+
+def cause_of_overhead(name: str) -> Cause:
+    """Cause of time in which the profiler says that it was at work: its loading of libraries counts as loading."""
+    return Cause.MODULE_LOAD if _COMPILE_OVERHEAD.search(name) else Cause.PROFILER
+
+
+def is_asynchronous_copy(name: str) -> bool:
+    """Whether a copy call returns before its copy is done, as far as its name says."""
+    return "async" in name.lower()

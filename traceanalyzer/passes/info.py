@@ -1,0 +1,212 @@
+"""Info: what a store holds, what can be asked of it, and what is odd about it."""
+
+from dataclasses import dataclass
+
+from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
+from traceanalyzer.passes.gaps import CAPTURE, RANK
+from traceanalyzer.passes.scope import Scope
+from traceanalyzer.schema.column import Column, Type
+from traceanalyzer.schema.kinds import EventKind, SampleKind, Severity
+from traceanalyzer.schema.tables import CAPTURES, DEVICES
+from traceanalyzer.store.database import first_row
+from traceanalyzer.units import Unit
+
+_CAPTURE_COLUMNS = ["run", "capture", "path", "source", "tool_version", "format_version", "host", "rank", "rank_source", "world_size", "start_ns", "end_ns", "utc_offset_ns", "whole"]
+_DEVICE_COLUMNS = (
+    ["capture", "rank", "device", "name", "n_ops", "uuid", "memory_bytes", "multiprocessors", "compute_capability", "ambiguous"]
+)
+
+CAPTURE_TABLE = TableSpec("captures", CAPTURES.meaning, tuple(CAPTURES.by_name[c] for c in _CAPTURE_COLUMNS), cut=False)
+DEVICE_TABLE = TableSpec("devices", DEVICES.meaning, tuple(DEVICES.by_name[c] for c in _DEVICE_COLUMNS), cut=False)
+ANSWERS = TableSpec(
+    "answers",
+    "Which questions a capture can answer, and why not.",
+    (
+        CAPTURE,
+        RANK,
+        Column("question", Type.TEXT, "Question."),
+        Column("answerable", Type.BOOL, "Whether the capture can answer it; null: only in part."),
+        Column("reason", Type.TEXT, "Why not, or what the answer rests on."),
+    ),
+    cut=False,
+)
+QUALITY_TABLE = TableSpec(
+    "quality",
+    "What was odd, dropped or repaired.",
+    (
+        CAPTURE,
+        Column("code", Type.TEXT, "Stable name of the finding."),
+        Column("severity", Type.TEXT, "info, warning or error."),
+        Column("count", Type.INT64, "Records concerned.", Unit.COUNT),
+        Column("text", Type.TEXT, "What it means."),
+    ),
+    cut=False,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """Counts of what a capture holds."""
+
+    ops: int
+    launched: int
+    calls: int
+    launches: int
+    frames: int
+    operators: int
+    ranges: int
+    python_samples: int
+    native_samples: int
+    steps: int
+    collectives: int
+    communication: int
+    memory: int
+    metrics: int
+    graphs: int
+    shapes: int
+
+
+def info(scope: Scope) -> Answer:
+    """Tables `captures`, `devices`, `answers`, `quality` of the selected captures."""
+    where = f"WHERE capture IN {scope.numbers()}"
+    connection = scope.connection
+    captures = connection.execute(
+        f"SELECT {', '.join(_CAPTURE_COLUMNS)} FROM captures {where} ORDER BY capture"
+    ).fetchall()
+    devices = connection.execute(
+        f"SELECT {', '.join(_DEVICE_COLUMNS)} FROM devices {where} ORDER BY capture, device"
+    ).fetchall()
+    quality = connection.execute(
+        f"SELECT capture, code, severity, count, text FROM quality {where} ORDER BY capture, stored_order(severity) DESC, code".replace(
+            "stored_order(severity)", "(CASE severity WHEN 'error' THEN 2 WHEN 'warning' THEN 1 ELSE 0 END)"
+        )
+    ).fetchall()
+    ranks = {row[1]: row[7] for row in captures}
+    answers: list[tuple[object, ...]] = []
+    for capture in scope.captures:
+        for question, answerable, reason in _answers(_facts(scope, capture)):
+            answers.append((capture, ranks[capture], question, answerable, reason))
+    frames = (
+        Frame.of_rows(CAPTURE_TABLE, captures),
+        Frame.of_rows(DEVICE_TABLE, devices),
+        Frame.of_rows(ANSWERS, answers),
+        Frame.of_rows(QUALITY_TABLE, quality),
+    )
+    loud = {s.name.lower() for s in (Severity.WARNING, Severity.ERROR)}
+    many = len(scope.captures) > 1
+    warnings = [
+        (f"capture {row[0]}: " if many else "") + row[4] + (f" ({row[3]:,} times)" if row[3] > 1 else "")
+        for row in quality
+        if row[2] in loud
+    ]
+    findings = [
+        Finding("cannot_answer", f"capture {row[0]} cannot tell {row[2]}: {row[4]}", None)
+        for row in answers
+        if row[3] is False and row[2] in ("gaps", "causes")
+    ]
+    answer = Answer("info", {f.spec.name: f for f in frames}, findings, [*scope.warnings, *warnings], "captures")
+    answer.notes.append(scope.note())
+    return answer
+
+
+def _facts(scope: Scope, capture: int) -> _Facts:
+    def count(table: str, condition: str = "true") -> int:
+        query = f"SELECT count(*) FROM stored.{table} WHERE capture = ? AND {condition}"
+        found = first_row(scope.connection.execute(query, [capture]))
+        return int(found[0]) if found else 0
+
+    kinds = dict(
+        scope.connection.execute(
+            "SELECT kind::INTEGER, count(*) FROM stored.cpu_events WHERE capture = ? GROUP BY kind", [capture]
+        ).fetchall()
+    )
+    row = first_row(
+        scope.connection.execute(
+            f"""SELECT count(*) FROM stored.cpu_events e JOIN stored.names n ON n.name_id = e.name
+        WHERE e.capture = ? AND e.kind = {int(EventKind.API_CALL)}
+            AND regexp_matches(n.text, '^(cuda|cu|hip)\\w*(LaunchKernel|LaunchCooperative|GraphLaunch)', 'i')""",
+            [capture],
+        )
+    )
+    return _Facts(
+        ops=count("gpu_ops"),
+        launched=count("gpu_ops", "launch_event_id IS NOT NULL"),
+        calls=kinds.get(EventKind.API_CALL, 0),
+        launches=int(row[0]) if row else 0,
+        frames=kinds.get(EventKind.PYTHON_FRAME, 0),
+        operators=kinds.get(EventKind.OPERATOR, 0),
+        ranges=kinds.get(EventKind.RANGE, 0),
+        python_samples=count("samples", f"kind = {int(SampleKind.PYTHON)}"),
+        native_samples=count("samples", f"kind = {int(SampleKind.NATIVE)}"),
+        steps=count("steps"),
+        collectives=count("collectives"),
+        communication=count("gpu_ops", "lane = 1"),
+        memory=count("memory_events"),
+        metrics=count("metric_samples"),
+        graphs=count("gpu_ops", "kind = 3"),
+        shapes=count("cpu_events", f"kind = {int(EventKind.OPERATOR)} AND args IS NOT NULL"),
+    )
+
+
+def _answers(facts: _Facts) -> list[tuple[str, bool | None, str]]:
+    """(question, answerable, reason): None where only a part can be answered."""
+    if facts.ops:
+        gaps: tuple[bool | None, str] = (True, f"{facts.ops:,} device operations")
+    elif facts.launches:
+        gaps = (
+            False,
+            f"{facts.launches:,} launches but no device operation: the device's records were lost or not asked for",
+        )
+    else:
+        gaps = (False, "no device operations: the file was recorded without the device, or nothing ran on it")
+    return [
+        ("gaps", *gaps),
+        ("causes", *_causes(facts)),
+        ("python_stacks", *_python(facts)),
+        (
+            "steps",
+            *_some(
+                facts.steps,
+                "step marks",
+                "no ProfilerStep marks and no range named step or iteration; give --step-range",
+            ),
+        ),
+        ("collectives", *_collectives(facts)),
+        ("memory", *_some(facts.memory, "allocations and frees", "recorded without profile_memory")),
+        ("gpu_metrics", *_some(facts.metrics, "samples", "recorded without GPU metrics")),
+        ("operator_shapes", *_some(facts.shapes, "operators with shapes", "recorded without record_shapes")),
+    ]
+
+
+def _some(count: int, what: str, otherwise: str) -> tuple[bool | None, str]:
+    return (True, f"{count:,} {what}") if count else (False, otherwise)
+
+
+def _causes(facts: _Facts) -> tuple[bool | None, str]:
+    if not facts.ops:
+        return False, "no gaps"
+    if not facts.launched:
+        return False, "no operation has a launch in the file: recorded without API calls, or they were cut off"
+    share = facts.launched / facts.ops
+    text = f"{100 * share:.1f} % of the operations have their launch in the file"
+    return (True if share > 0.95 else None), text + (
+        f"; {facts.graphs:,} graphs recorded without nodes" if facts.graphs else ""
+    )
+
+
+def _python(facts: _Facts) -> tuple[bool | None, str]:
+    if facts.frames:
+        return True, f"{facts.frames:,} Python frames"
+    if facts.python_samples:
+        return True, f"{facts.python_samples:,} samples of Python stacks"
+    if facts.operators or facts.ranges:
+        return None, f"no Python frames; {facts.operators:,} operators and {facts.ranges:,} ranges stand in for them"
+    return False, "no Python frames, operators or ranges: record with_stack=True, or nsys --python-sampling=true"
+
+
+def _collectives(facts: _Facts) -> tuple[bool | None, str]:
+    if facts.collectives:
+        return True, f"{facts.collectives:,} records of collectives with metadata"
+    if facts.communication:
+        return None, f"{facts.communication:,} communication kernels, known by their names only"
+    return False, "no communication recorded"

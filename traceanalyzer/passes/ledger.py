@@ -1,0 +1,116 @@
+"""Ledger: every nanosecond of every device in exactly one category."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traceanalyzer.numeric.nesting import cut_intervals
+from traceanalyzer.passes.answer import Answer, Frame, TableSpec
+from traceanalyzer.passes.causes import Cause
+from traceanalyzer.passes.gaps import CAPTURE, DEVICE, RANK, DeviceGaps, devices_with_gaps
+from traceanalyzer.passes.operations import busy_without_compute
+from traceanalyzer.passes.scope import Scope
+from traceanalyzer.passes.step_marks import device_steps, with_steps
+from traceanalyzer.schema.column import Column, Type
+from traceanalyzer.schema.kinds import Lane
+from traceanalyzer.units import Unit
+
+Ints = NDArray[np.int64]
+
+LEDGER = TableSpec(
+    "ledger",
+    "Time of each device by category and device step; the categories of a device add up to its span.",
+    (
+        CAPTURE,
+        RANK,
+        DEVICE,
+        Column("step", Type.INT64, "Device step; null outside of all steps."),
+        Column("category", Type.TEXT, "compute, communication_*, copy, or idle:<cause>."),
+        Column("ns", Type.INT64, "Time.", Unit.NS),
+        Column("share", Type.FLOAT64, "Share of the device's span.", Unit.SHARE),
+    ),
+    cut=False,
+)
+TOTALS = TableSpec(
+    "totals",
+    "Time of each device by category, over all steps.",
+    (
+        CAPTURE,
+        RANK,
+        DEVICE,
+        Column("category", Type.TEXT, "Category."),
+        Column("ns", Type.INT64, "Time.", Unit.NS),
+        Column("share", Type.FLOAT64, "Share of the device's span.", Unit.SHARE),
+        Column("gpu_hours", Type.FLOAT64, "The same in GPU-hours."),
+    ),
+    cut=False,
+)
+
+
+def ledger(scope: Scope) -> Answer:
+    """Tables `ledger` (by device step) and `totals`. Categories are disjoint and add up to the span, to the ns.
+
+    By priority: compute, communication, copy, idle by cause. Without clocks of several ranks the communication that
+    compute does not hide is `communication_unresolved`.
+    """
+    rows: list[tuple[object, ...]] = []
+    totals: list[tuple[object, ...]] = []
+    for part in devices_with_gaps(scope):
+        device = part.device
+        place = (device.capture, device.rank, device.device)
+        low, high = part.ops.span
+        sums = _sums(scope, part)
+        if sum(sums.values()) != high - low:
+            raise AssertionError("the ledger does not add up to the span")
+        span = max(high - low, 1)
+        rows += [(*place, step, category, ns, ns / span) for (step, category), ns in sorted(sums.items(), key=_order)]
+        by_category: dict[str, int] = {}
+        for (_, category), ns in sums.items():
+            by_category[category] = by_category.get(category, 0) + ns
+        largest = sorted(by_category.items(), key=lambda item: (-item[1], item[0]))
+        totals += [(*place, category, ns, ns / span, ns / 3.6e12) for category, ns in largest]
+    answer = Answer(
+        "ledger",
+        {"ledger": Frame.of_rows(LEDGER, rows), "totals": Frame.of_rows(TOTALS, totals)},
+        warnings=list(scope.warnings),
+        default_table="ledger",
+        notes=[scope.note()],
+    )
+    if any(c == "communication_unresolved" for c in answer.tables["totals"].columns["category"]):
+        answer.warnings.append(
+            "communication that compute does not hide is not yet split into wait and transfer: it is communication_unresolved"
+        )
+    return answer
+
+
+def _order(item: tuple[tuple[int | None, str], int]) -> tuple[bool, int, int, str]:
+    (step, category), ns = item
+    return step is not None, step or 0, -ns, category
+
+
+def _sums(scope: Scope, part: DeviceGaps) -> dict[tuple[int | None, str], int]:
+    """Time by device step and category."""
+    steps = device_steps(with_steps(scope, part.ops))
+    at = np.append(steps.start, steps.end[-1:])
+    index = np.append(np.arange(len(steps)), -1)
+    if not len(steps):
+        at, index = np.zeros(0, np.int64), np.zeros(0, np.int64)
+    communication, copy = busy_without_compute(part.ops)
+    spans = [
+        ("compute", *part.ops.lane_union(Lane.COMPUTE)),
+        ("communication_unresolved", *communication),
+        ("copy", *copy),
+    ]
+    pieces = part.pieces
+    for cause in np.unique(pieces.cause).tolist():
+        if cause in (Cause.COMMUNICATION_ONLY, Cause.COPY_ONLY):
+            continue
+        mine = pieces.cause == cause
+        spans.append((f"idle:{Cause(cause).text}", pieces.start[mine], pieces.end[mine]))
+    sums: dict[tuple[int | None, str], int] = {}
+    for category, start, end in spans:
+        _, low, high, which = cut_intervals(at, index, start, end)
+        for k in np.unique(which).tolist():
+            inside = which == k
+            step = int(steps.step[k]) if k >= 0 else None
+            sums[step, category] = sums.get((step, category), 0) + int((high[inside] - low[inside]).sum())
+    return sums

@@ -1,0 +1,123 @@
+"""Operations of one device as arrays, clipped to the selected window."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traceanalyzer.numeric.intervals import holes, measure, subtract, union
+from traceanalyzer.passes.scope import DeviceOfCapture, Scope
+from traceanalyzer.schema.kinds import Lane
+from traceanalyzer.store.database import first_row
+
+Ints = NDArray[np.int64]
+NULL = np.iinfo(np.int64).min
+"""Stands for null in arrays of numbers that may be negative."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """Operations of a device in the order of their start; nulls of `launch`, `step`, `launched` are `NULL`.
+
+    `start`, `end` are clipped to the window, `original_start` is not. `launched` is when the launch call began.
+    """
+
+    device: DeviceOfCapture
+    op_id: Ints
+    start: Ints
+    end: Ints
+    original_start: Ints
+    lane: Ints
+    kind: Ints
+    name: Ints
+    process: Ints
+    stream: Ints
+    launch: Ints
+    launched: Ints
+    step: Ints
+
+    def __len__(self) -> int:
+        return len(self.op_id)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """First start and last end; (0, 0) without operations."""
+        return (int(self.start[0]), int(self.end.max())) if len(self) else (0, 0)
+
+    def gaps(self) -> tuple[Ints, Ints]:
+        """Maximal intervals of positive length inside the span with no operation running."""
+        return holes(self.start, self.end, *self.span)
+
+    def lane_union(self, *lanes: Lane) -> tuple[Ints, Ints]:
+        """Union of the operations of some lanes."""
+        mine = np.isin(self.lane, lanes)
+        return union(self.start[mine], self.end[mine])
+
+    def lane_ns(self, *lanes: Lane) -> int:
+        """Measure of the union of some lanes."""
+        mine = np.isin(self.lane, lanes)
+        return measure(self.start[mine], self.end[mine])
+
+    def gaps_without(self, *lanes: Lane) -> tuple[Ints, Ints]:
+        """Maximal intervals of positive length inside the span with no operation of these lanes running."""
+        mine = np.isin(self.lane, lanes)
+        return holes(self.start[mine], self.end[mine], *self.span)
+
+
+def load_operations(scope: Scope, device: DeviceOfCapture) -> Operations:
+    """All operations of a device inside the selected window, sorted by start, launch and number."""
+    got = scope.connection.execute(
+        f"""SELECT o.op_id, o.start_ns, o.end_ns, o.lane::BIGINT AS lane, o.kind::BIGINT AS kind,
+            coalesce(o.name, -1)::BIGINT AS name, coalesce(o.process, {NULL}) AS process,
+            coalesce(o.stream, {NULL}) AS stream, coalesce(o.launch_event_id, {NULL}) AS launch,
+            coalesce(e.start_ns, {NULL}) AS launched, coalesce(o.step, {NULL}) AS step
+        FROM stored.gpu_ops o
+        LEFT JOIN stored.cpu_events e ON e.capture = o.capture AND e.event_id = o.launch_event_id
+        WHERE o.capture = ? AND o.device = ?
+        ORDER BY o.start_ns, e.start_ns NULLS LAST, o.op_id""",
+        [device.capture, device.device],
+    ).fetchnumpy()
+    column = {name: np.asarray(values, np.int64) for name, values in got.items()}
+    start, end = column.pop("start_ns"), column.pop("end_ns")
+    out = Operations(device=device, start=start, end=end, original_start=start, **column)
+    window = scope.selection.window_ns
+    if window is None:
+        return out
+    return clip(out, *(first_operation(scope, device.capture) + edge for edge in window))
+
+
+def first_operation(scope: Scope, capture: int) -> int:
+    """Start of the first operation of a file: windows count from there."""
+    row = first_row(scope.connection.execute("SELECT min(start_ns) FROM stored.gpu_ops WHERE capture = ?", [capture]))
+    return int(row[0]) if row and row[0] is not None else 0
+
+
+def clip(ops: Operations, low: int, high: int) -> Operations:
+    """The operations inside the half-open window, cut at its edges."""
+    inside = (ops.start < high) & ((ops.end > low) | ((ops.start == ops.end) & (ops.start >= low)))
+    picked = {
+        name: getattr(ops, name)[inside]
+        for name in (
+            "op_id",
+            "original_start",
+            "lane",
+            "kind",
+            "name",
+            "process",
+            "stream",
+            "launch",
+            "launched",
+            "step",
+        )
+    }
+    start, end = np.maximum(ops.start[inside], low), np.minimum(ops.end[inside], high)
+    order = np.argsort(start, kind="stable")
+    return Operations(device=ops.device, start=start[order], end=end[order], **{k: v[order] for k, v in picked.items()})
+
+
+def busy_without_compute(ops: Operations) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints]]:
+    """Where no compute operation runs but communication does; where neither runs but copies do."""
+    compute = ops.lane_union(Lane.COMPUTE)
+    communication = ops.lane_union(Lane.COMMUNICATION)
+    kernels = ops.lane_union(Lane.COMPUTE, Lane.COMMUNICATION)
+    return subtract(*communication, *compute), subtract(*ops.lane_union(Lane.COPY), *kernels)

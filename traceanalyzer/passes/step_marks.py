@@ -1,0 +1,135 @@
+"""Steps of a capture: marks of the host, and where each step begins and ends on a device."""
+
+import re
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traceanalyzer.errors import UsageError
+from traceanalyzer.passes.operations import NULL, Operations, clip
+from traceanalyzer.passes.scope import DeviceOfCapture, Scope
+from traceanalyzer.schema.kinds import EventKind
+from traceanalyzer.store.derive import step_marks
+
+Ints = NDArray[np.int64]
+WARMUP_FACTOR = 1.5
+"""Leading device steps longer than this times the median of the rest are warm-up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A step as the host marked it: to the next mark's start, the last one to its mark's end."""
+
+    process: int
+    step: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSteps:
+    """Steps on a device, in order: step n begins where the gap before its first operation begins.
+
+    Steps in which nothing was launched on the device are not among them.
+    """
+
+    step: Ints
+    start: Ints
+    end: Ints
+
+    def __len__(self) -> int:
+        return len(self.step)
+
+
+def load_marks(scope: Scope, capture: int) -> list[Mark]:
+    """Step marks of a capture: those stored, or the ranges that `--step-range` matches. Raises `UsageError`."""
+    if scope.selection.step_range is None:
+        rows = scope.connection.execute(
+            "SELECT process, step, start_ns, end_ns FROM stored.steps WHERE capture = ? ORDER BY process, start_ns",
+            [capture],
+        ).fetchall()
+        return [Mark(*row) for row in rows]
+    try:
+        pattern = re.compile(scope.selection.step_range)
+    except re.error as error:
+        raise UsageError(f"--step-range {scope.selection.step_range}: not a regular expression ({error})") from error
+    names = scope.connection.execute(
+        f"""SELECT DISTINCT n.name_id, n.text FROM stored.cpu_events e JOIN stored.names n ON n.name_id = e.name
+        WHERE e.capture = ? AND e.kind IN ({int(EventKind.RANGE)}, {int(EventKind.STEP_MARK)})""",
+        [capture],
+    ).fetchall()
+    matching = {name_id: text for name_id, text in names if pattern.fullmatch(text)}
+    found = scope.connection.execute(
+        f"""SELECT process, thread, name, start_ns, end_ns FROM stored.cpu_events
+        WHERE capture = ? AND kind IN ({int(EventKind.RANGE)}, {int(EventKind.STEP_MARK)})
+            AND name IN (SELECT unnest(?::INTEGER[])) AND process IS NOT NULL
+        ORDER BY process, thread, start_ns, end_ns DESC""",
+        [capture, list(matching)],
+    ).fetchall()
+    codes = {name_id: k for k, name_id in enumerate(matching)}
+    rows = [(process, thread, codes[name], start, end) for process, thread, name, start, end in found]
+    return [
+        Mark(process, step, start, end)
+        for process, _, step, _, start, end, _ in step_marks(rows, list(matching.values()))
+    ]
+
+
+def with_steps(scope: Scope, ops: Operations) -> Operations:
+    """The operations with the step in which each was launched, worked out anew where `--step-range` says so."""
+    if scope.selection.step_range is None:
+        return ops
+    step = np.full(len(ops), NULL, np.int64)
+    marks = load_marks(scope, ops.device.capture)
+    for process in {m.process for m in marks}:
+        mine = [m for m in marks if m.process == process]
+        start, end, number = (np.array([getattr(m, f) for m in mine], np.int64) for f in ("start", "end", "step"))
+        k = np.searchsorted(start, ops.launched, side="right") - 1
+        inside = (ops.process == process) & (ops.launched != NULL) & (k >= 0) & (ops.launched < end[np.maximum(k, 0)])
+        step[inside] = number[k[inside]]
+    return replace(ops, step=step)
+
+
+def device_steps(ops: Operations) -> DeviceSteps:
+    """Device steps by the operations launched in each step. A step's end is the next one's start, the last one's its
+    last operation's end; where launches of two steps interleave on the device, a step begins no earlier than the one
+    before it."""
+    inside = ops.step != NULL
+    if not inside.any():
+        none = np.zeros(0, np.int64)
+        return DeviceSteps(none, none, none)
+    step, first_at = np.unique(ops.step[inside], return_index=True)
+    first = ops.start[inside][first_at]
+    order = np.lexsort((step, first))
+    step, first = step[order], first[order]
+    gap_start, gap_end = ops.gaps()
+    k = np.minimum(np.searchsorted(gap_end, first), max(len(gap_end) - 1, 0))
+    start = np.where(gap_end[k] == first, gap_start[k], first) if len(gap_end) else first
+    start = np.maximum.accumulate(start)
+    last = int(ops.end[ops.step == step[-1]].max())
+    return DeviceSteps(step, start, np.append(start[1:], max(last, int(start[-1]))))
+
+
+def warmup_count(lengths: Ints, wanted: int | None) -> int:
+    """How many leading steps are warm-up: `--warmup N`, else those longer than 1.5 x the median of the rest."""
+    if wanted is not None:
+        return min(wanted, len(lengths))
+    count = 0
+    while count < len(lengths) - 1 and lengths[count] > WARMUP_FACTOR * float(np.median(lengths[count + 1 :])):
+        count += 1
+    return count
+
+
+def step_window(scope: Scope, ops: Operations) -> Operations:
+    """The operations clipped to the device steps that `--steps` selects. None of them: no operations."""
+    low, high = scope.selection.steps or (0, 0)
+    steps = device_steps(with_steps(scope, ops))
+    mine = (steps.step >= low) & (steps.step <= high)
+    if not mine.any():
+        return clip(ops, 0, 0)
+    return clip(ops, int(steps.start[mine].min()), int(steps.end[mine].max()))
+
+
+def devices_of(scope: Scope, capture: int) -> list[DeviceOfCapture]:
+    """The selected devices of a capture."""
+    return [d for d in scope.devices if d.capture == capture]

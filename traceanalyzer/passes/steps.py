@@ -1,0 +1,121 @@
+"""Steps: how long each took on the host and on the device, and how busy the device was in it."""
+
+import numpy as np
+
+from traceanalyzer.numeric.intervals import measure
+from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
+from traceanalyzer.passes.gaps import CAPTURE, DEVICE, RANK
+from traceanalyzer.passes.operations import Operations, busy_without_compute, clip, load_operations
+from traceanalyzer.passes.scope import Scope
+from traceanalyzer.passes.step_marks import (
+    DeviceSteps,
+    Mark,
+    device_steps,
+    devices_of,
+    load_marks,
+    warmup_count,
+    with_steps,
+)
+from traceanalyzer.schema.column import Column, Type
+from traceanalyzer.schema.kinds import Lane
+from traceanalyzer.units import Unit
+
+STEPS = TableSpec(
+    "steps",
+    "Steps of each rank and device; host times are the marks', device times those of device steps.",
+    (
+        CAPTURE,
+        RANK,
+        DEVICE,
+        Column("step", Type.INT64, "Number of the step: the trace's own."),
+        Column("start_ns", Type.INT64, "Start of the host's mark.", Unit.NS),
+        Column("end_ns", Type.INT64, "Start of the next mark; of the last one the mark's end.", Unit.NS),
+        Column("duration_ns", Type.INT64, "Length on the host.", Unit.NS),
+        Column("device_duration_ns", Type.INT64, "Length on the device; null where nothing was launched.", Unit.NS),
+        Column("warmup", Type.BOOL, "Whether the step is left out of rates."),
+        Column("busy_ns", Type.INT64, "Device busy in the device step.", Unit.NS),
+        Column("idle_ns", Type.INT64, "Device idle in the device step.", Unit.NS),
+        Column("compute_ns", Type.INT64, "Union of compute in the device step.", Unit.NS),
+        Column("communication_ns", Type.INT64, "Union of communication in the device step.", Unit.NS),
+        Column("exposed_communication_ns", Type.INT64, "Communication while no compute runs.", Unit.NS),
+        Column("device_start_ns", Type.INT64, "Start of the device step.", Unit.NS),
+        Column("device_end_ns", Type.INT64, "End of the device step.", Unit.NS),
+    ),
+)
+
+
+def steps(scope: Scope) -> Answer:
+    """Table `steps`: one row a rank, device and step, in order. Times in ns."""
+    rows: list[tuple[object, ...]] = []
+    findings: list[Finding] = []
+    for capture in scope.captures:
+        marks = load_marks(scope, capture)
+        if not marks:
+            continue
+        devices = devices_of(scope, capture)
+        for device in devices:
+            ops = with_steps(scope, load_operations(scope, device))
+            users = set(np.unique(ops.process).tolist())
+            mine = [m for m in marks if m.process in users] or marks
+            found = device_steps(ops)
+            rows += _rows((capture, device.rank, device.device), mine, ops, found, scope)
+            findings += _finding(device.rank, found, scope)
+        if not devices:
+            rows += [
+                (capture, None, None, m.step, m.start, m.end, m.end - m.start, None, False, *[None] * 7) for m in marks
+            ]
+    selected = scope.selection.steps
+    if selected is not None:
+        rows = [r for r in rows if selected[0] <= int(str(r[3])) <= selected[1]]
+    warnings = list(scope.warnings)
+    if not rows:
+        warnings.append("no steps: the trace has no ProfilerStep marks, and no range matches --step-range")
+    return Answer("steps", {"steps": Frame.of_rows(STEPS, rows)}, findings, warnings, notes=[scope.note()])
+
+
+def _rows(
+    place: tuple[int, int | None, int], marks: list[Mark], ops: Operations, found: DeviceSteps, scope: Scope
+) -> list[tuple[object, ...]]:
+    warmup = warmup_count(found.end - found.start, scope.selection.warmup)
+    at = {int(step): k for k, step in enumerate(found.step.tolist())}
+    rows: list[tuple[object, ...]] = []
+    for mark in marks:
+        host = (*place, mark.step, mark.start, mark.end, mark.end - mark.start)
+        k = at.get(mark.step)
+        if k is None:
+            rows.append((*host, None, False, *[None] * 7))
+            continue
+        low, high = int(found.start[k]), int(found.end[k])
+        inside = clip(ops, low, high)
+        busy = measure(inside.start, inside.end)
+        exposed_start, exposed_end = busy_without_compute(inside)[0]
+        rows.append(
+            (
+                *host,
+                high - low,
+                k < warmup,
+                busy,
+                high - low - busy,
+                inside.lane_ns(Lane.COMPUTE),
+                inside.lane_ns(Lane.COMMUNICATION),
+                int((exposed_end - exposed_start).sum()),
+                low,
+                high,
+            )
+        )
+    return rows
+
+
+def _finding(rank: int | None, found: DeviceSteps, scope: Scope) -> list[Finding]:
+    lengths = found.end - found.start
+    warmup = warmup_count(lengths, scope.selection.warmup)
+    if len(lengths) - warmup < 2:
+        return []
+    rest = lengths[warmup:]
+    whose = f"rank {rank}: " if rank is not None else ""
+    text = (
+        f"{whose}{len(rest)} steps of {float(np.median(rest)) / 1e6:,.2f} ms on the device (median);"
+        f" shortest {int(rest.min()) / 1e6:,.2f}, longest {int(rest.max()) / 1e6:,.2f} ms"
+        + (f"; {warmup} warm-up steps left out" if warmup else "")
+    )
+    return [Finding("step_time", text, rank, int(np.median(rest)))]

@@ -1,0 +1,80 @@
+"""Native call chains: rows of frames by chain id, innermost first, as nodes of the capture's stacks.
+
+Three tables have this shape: CUDA_CALLCHAINS, OSRT_CALLCHAINS and SAMPLING_CALLCHAINS.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traceanalyzer.sources.nsys_sqlite.capture import Capture
+from traceanalyzer.sources.nsys_sqlite.database import NULL, Integers
+
+NO_NODE = -1
+
+
+class CallChains:
+    """Nodes of the innermost frames of the chains of one table."""
+
+    def __init__(self, ids: Integers, nodes: Integers) -> None:
+        self._ids = ids
+        self._nodes = nodes
+
+    def nodes(self, chain_ids: Integers) -> Integers:
+        """Node of each chain; `NO_NODE` where the id is null or has no frames."""
+        if not len(self._ids):
+            return np.full(len(chain_ids), NO_NODE, np.int64)
+        at = np.minimum(np.searchsorted(self._ids, chain_ids), len(self._ids) - 1)
+        return np.where(self._ids[at] == chain_ids, self._nodes[at], NO_NODE)
+
+
+def read_call_chains(capture: Capture, table: str) -> CallChains:
+    """Put every chain of a table into the stacks of the capture."""
+    ids: list[int] = []
+    nodes: list[int] = []
+    frames = _Frames(capture)
+    current, node = NULL, NO_NODE
+    columns = ("id", "symbol", "module", "kernelMode", "originalIP")
+    # Outermost first: each frame becomes a child of the one before it.
+    for block in capture.database.blocks(table, columns, order='"id", "stackDepth" DESC'):
+        frames.load(block["symbol"], block["module"])
+        symbols, modules = block["symbol"].tolist(), block["module"].tolist()
+        kernel, address = block["kernelMode"].tolist(), block["originalIP"].tolist()
+        for row, chain in enumerate(block["id"].tolist()):
+            if chain != current:
+                if current != NULL:
+                    ids.append(current)
+                    nodes.append(node)
+                current, node = chain, NO_NODE
+            node = frames.node(node, symbols[row], modules[row], kernel[row] == 1, address[row])
+    if current != NULL:
+        ids.append(current)
+        nodes.append(node)
+    return CallChains(_array(ids), _array(nodes))
+
+
+class _Frames:
+    def __init__(self, capture: Capture) -> None:
+        self._names = capture.names
+        self._stacks = capture.sink.stacks
+        self._texts: dict[int, str | None] = {}
+        self._nodes: dict[tuple[int, int, int, bool, int], int] = {}
+
+    def load(self, symbols: Integers, modules: Integers) -> None:
+        fresh = {i for i in (*symbols.tolist(), *modules.tolist()) if i not in self._texts}
+        self._texts.update(self._names.texts(fresh - {NULL}))
+        self._texts[NULL] = None
+
+    def node(self, parent: int, symbol: int, module: int, in_kernel: bool, address: int) -> int:
+        text = self._texts[symbol]
+        key = (parent, symbol, module, in_kernel, address if text is None else 0)
+        found = self._nodes.get(key)
+        if found is None:
+            if text is None:
+                text = "unknown" if address == NULL else hex(address & (2**64 - 1))
+            frame = f"{text} [kernel]" if in_kernel else text
+            found = self._nodes[key] = self._stacks.node(parent, frame, module=self._texts[module])
+        return found
+
+
+def _array(values: list[int]) -> NDArray[np.int64]:
+    return np.array(values, np.int64)

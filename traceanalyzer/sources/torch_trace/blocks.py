@@ -1,0 +1,254 @@
+"""Cuts the byte stream of a trace into blocks of whole events, and reads the metadata before and after them.
+
+A block ends at the last probable boundary, a `}` and `{` with a comma between. The cut is proven when `[` + block + `]`
+is one whole JSON list: inside a string or a nested list it could not be. A block that is not is joined with the next,
+so by induction every cut is true. Where even that fails the text is damaged, and the slow path takes over.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from traceanalyzer.errors import SourceError, UnknownFormatError
+from traceanalyzer.sources.files import TraceFile
+from traceanalyzer.sources.torch_trace.records import Event, decode_block, first_value
+from traceanalyzer.sources.torch_trace.repair import Salvage, salvage
+
+BLOCK_BYTES = 8 << 20
+_MOST_METADATA = 32 << 20
+_MOST_JOINS = 3
+_SPACE = b" \t\r\n"
+_BOM = b"\xef\xbb\xbf"
+_BOUNDARY = re.compile(rb"\}\s*,\s*(?=\{)")
+_KEY = re.compile(r"\s*,?\s*\"((?:[^\"\\]|\\.)*)\"\s*:\s*", re.DOTALL)
+_EVENTS_KEY = re.compile(rb"\"traceEvents\"\s*:\s*\[")
+_PLACE = re.compile(r"\(byte (\d+)\)")
+_CLOSED = re.compile(r"\s*,?\s*\}\s*$")
+_NO_TRACE = "not a torch.profiler trace: JSON without a list of trace events"
+
+
+@dataclass(slots=True)
+class _Block:
+    """What became of a block: proven to be whole events or not, and if not, whether the text is surely damaged."""
+
+    events: list[Event] = field(default_factory=list)
+    proven: bool = False
+    broken: bool = False
+    array_end: int | None = None
+    """Bytes of the block up to the end of the array, where that lies inside."""
+
+
+class TraceText:
+    """The content of one trace. Iterating gives lists of events in the order of the file; afterwards the attributes
+    tell what was around them and what was lost.
+
+    Raises `UnknownFormatError` where the JSON is no trace and `SourceError` where it ends before its first event.
+    """
+
+    def __init__(self, file: TraceFile, block_bytes: int = BLOCK_BYTES) -> None:
+        self.metadata: dict[str, Any] = {}
+        self.is_object = True
+        self.whole = True
+        self.repaired = self.lost = self.not_events = self.lost_bytes = 0
+        self.metadata_damaged = False
+        self._path = file.path
+        self._source = file.blocks(min(block_bytes, 1 << 20))
+        self._block_bytes = block_bytes
+        self._buffer = b""
+        self._at_end = False
+
+    def __iter__(self) -> Iterator[list[Event]]:
+        self._open()
+        yield from self._blocks()
+        if self.whole:
+            self._close()
+
+    def _fill(self, size: int) -> None:
+        """Reads until the buffer holds `size` bytes or the file ends."""
+        have, parts = len(self._buffer), [self._buffer]
+        while have < size and not self._at_end:
+            block = next(self._source, None)
+            if block is None:
+                self._at_end = True
+            else:
+                parts.append(block)
+                have += len(block)
+        if len(parts) > 1:
+            self._buffer = b"".join(parts)
+
+    def _open(self) -> None:
+        """Reads up to the first event."""
+        self._fill(max(self._block_bytes, 16))
+        self._buffer = self._buffer.removeprefix(_BOM).lstrip(_SPACE)
+        while not self._buffer and not self._at_end:
+            self._fill(self._block_bytes)
+            self._buffer = self._buffer.lstrip(_SPACE)
+        if not self._buffer:
+            raise SourceError(self._path, "an empty file")
+        self.is_object = self._buffer[:1] == b"{"
+        if self.is_object:
+            self._metadata_before()
+        elif self._buffer[:1] == b"[":
+            self._buffer = self._buffer[1:]
+        else:
+            raise UnknownFormatError(self._path, "not a torch.profiler trace: no JSON")
+
+    def _metadata_before(self) -> None:
+        position, size = 1, self._block_bytes
+        text = self._buffer.decode("utf-8", "surrogateescape")
+        while True:
+            position, found = self._pairs(text, position)
+            if found:
+                break
+            if self._at_end or len(self._buffer) >= _MOST_METADATA:
+                self._search_events(text, position)
+                return
+            size = max(2 * size, len(self._buffer) + 1)
+            self._fill(size)
+            text = self._buffer.decode("utf-8", "surrogateescape")
+        self._buffer = text[position:].encode("utf-8", "surrogateescape")
+
+    def _pairs(self, text: str, position: int) -> tuple[int, bool]:
+        """Reads pairs of key and value into the metadata from a position on.
+
+        Gives the position after the last whole pair, or after the `[` of the events and True.
+        """
+        while key := _KEY.match(text, position):
+            if key.group(1) == "traceEvents":
+                if text[key.end() : key.end() + 1] == "[":
+                    return key.end() + 1, True
+                if key.end() < len(text):
+                    raise UnknownFormatError(self._path, _NO_TRACE)
+                return position, False
+            try:
+                value, after = first_value(text, key.end())
+            except ValueError:
+                return position, False
+            if after >= len(text) and not self._at_end:
+                return position, False  # a number may go on in the next block
+            self.metadata[key.group(1)] = value
+            position = after
+        return position, False
+
+    def _search_events(self, text: str, position: int) -> None:
+        """The metadata cannot be read on: no trace, a trace cut before its events, or damaged metadata."""
+        if found := _EVENTS_KEY.search(self._buffer):
+            self.metadata_damaged = True
+            self._buffer = self._buffer[found.end() :]
+            return
+        likely = self.metadata.keys() & {"schemaVersion", "deviceProperties", "distributedInfo", "displayTimeUnit"}
+        if likely and not _CLOSED.match(text, position):
+            raise SourceError(self._path, "the file ends before its first event")
+        raise UnknownFormatError(self._path, _NO_TRACE)
+
+    def _blocks(self) -> Iterator[list[Event]]:
+        size, joins = self._block_bytes, 0
+        while True:
+            self._fill(size)
+            self._buffer = self._buffer.lstrip(_SPACE)
+            if self._at_end:
+                yield from self._last_block()
+                return
+            cut = _last_boundary(self._buffer)
+            end, following = cut or (len(self._buffer), len(self._buffer))
+            block = self._decode(self._buffer[:end], b"]" if cut else b"")
+            if block.array_end is not None:
+                self._buffer = self._buffer[block.array_end :]
+                yield block.events
+                return
+            if block.proven and cut:
+                self._buffer = self._buffer[following:]
+                size, joins = self._block_bytes, 0
+                yield block.events
+            elif joins < _MOST_JOINS and not block.broken:
+                joins += 1
+                size = 2 * len(self._buffer)
+            else:
+                found = self._salvage(self._buffer[:end], final=False)
+                skipped = found.consumed or self._skip()
+                self._buffer = self._buffer[skipped:]
+                if not found.ended:
+                    self._buffer = self._buffer.lstrip(_SPACE + b",")
+                size, joins = self._block_bytes if skipped else 2 * len(self._buffer), 0
+                yield found.events
+                if found.ended:
+                    return
+
+    def _decode(self, text: bytes, close: bytes) -> _Block:
+        """Decodes events with a bracket around them."""
+        data = b"".join((b"[", text, close))
+        try:
+            events, others = decode_block(data)
+        except msgspec.DecodeError as error:
+            message = str(error)
+            place = _PLACE.search(message)
+            if place and message.startswith("JSON is malformed: trailing characters"):
+                length = int(place.group(1)) - 1
+                events, others = decode_block(data[:length])
+                self.not_events += others
+                return _Block(events, proven=True, array_end=length - 1)
+            # An error at the very end is that of a wrong cut, any other one is damage.
+            return _Block(broken="UTF-8" in message or (place is not None and int(place.group(1)) < len(data) - 2))
+        except ValueError:
+            return _Block(broken=True)
+        self.not_events += others
+        return _Block(events, proven=True)
+
+    def _skip(self) -> int:
+        """Gives up on text that is far too long for one event and yet none: bytes to leave out."""
+        if len(self._buffer) < max(8 * self._block_bytes, _MOST_METADATA):
+            return 0
+        self.lost += 1
+        following = _BOUNDARY.search(self._buffer, 1)
+        return following.end() if following else len(self._buffer)
+
+    def _salvage(self, text: bytes, final: bool) -> Salvage:
+        found = salvage(text, final)
+        self.repaired += found.repaired
+        self.lost += found.lost
+        return found
+
+    def _last_block(self) -> Iterator[list[Event]]:
+        block = self._decode(self._buffer, b"")
+        if block.proven:
+            self._buffer = self._buffer[len(self._buffer) if block.array_end is None else block.array_end :]
+            yield block.events
+            return
+        found = self._salvage(self._buffer, final=True)
+        yield found.events
+        if found.ended:
+            self._buffer = self._buffer[found.consumed :]
+        else:
+            self.whole = False
+            self.lost_bytes = found.tail_bytes
+
+    def _close(self) -> None:
+        """Reads what stands after the events."""
+        self._fill(_MOST_METADATA)
+        rest = self._buffer.decode("utf-8", "surrogateescape")
+        if not self.is_object:
+            self.metadata_damaged = bool(rest.strip())
+            return
+        position, again = self._pairs(rest, 0)
+        if not again and not _CLOSED.match(rest, position):
+            self.whole = False
+        if again:
+            self.metadata_damaged = True
+
+
+def _last_boundary(text: bytes) -> tuple[int, int] | None:
+    """Where the last probable event but one ends, and where the last one begins."""
+    window = 1 << 14
+    while True:
+        start = max(0, len(text) - window)
+        last = None
+        for last in _BOUNDARY.finditer(text, start):
+            pass
+        if last is not None:
+            return last.start() + 1, last.end()
+        if start == 0:
+            return None
+        window *= 8

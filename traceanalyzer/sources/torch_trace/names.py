@@ -1,0 +1,54 @@
+"""Names of processes and threads, which metadata events give."""
+
+from collections import defaultdict
+
+import numpy as np
+
+from traceanalyzer.schema.sink import Sink, Values
+from traceanalyzer.sources.torch_trace.columns import Identities
+from traceanalyzer.sources.torch_trace.records import ABSENT, Event, NameArguments, arguments_of
+
+
+class Names:
+    """Collects names of rows; writes `processes` and `threads` for those that have events."""
+
+    def __init__(self, identities: Identities) -> None:
+        self.identities = identities
+        self._processes: dict[int, dict[str, None]] = defaultdict(dict)
+        self._threads: dict[tuple[int, int], dict[str, None]] = defaultdict(dict)
+
+    def add(self, events: list[Event]) -> None:
+        """Takes metadata events."""
+        events = [event for event in events if event.name in ("process_name", "thread_name")]
+        for event, arguments in zip(events, arguments_of(events, NameArguments), strict=True):
+            if arguments.name is None:
+                continue
+            process = self.identities.number(event.pid)
+            if event.name == "process_name":
+                self._processes[process][arguments.name] = None
+            else:
+                self._threads[process, self.identities.number(event.tid)][arguments.name] = None
+
+    def of_process(self, process: int) -> str:
+        """Names of a process, else its id where that is a text; else empty."""
+        return ", ".join(self._processes.get(process, ())) or self._text(process)
+
+    def _text(self, number: int) -> str:
+        return next((text for text, own in self.identities.texts.items() if own == number), "")
+
+    def write(self, sink: Sink, threads: set[tuple[int, int]]) -> None:
+        """Writes the processes and threads that have events."""
+        rows = sorted((p, t) for p, t in threads if p != ABSENT)
+        processes = sorted({p for p, _t in rows})
+        if processes:
+            names = [self.of_process(p) or None for p in processes]
+            sink.write("processes", {"process": np.array(processes), "name": sink.texts.codes(names, len(names))})
+        rows = [(p, t) for p, t in rows if t != ABSENT]
+        if rows:
+            texts = [", ".join(self._threads.get(row, ())) or self._text(row[1]) or None for row in rows]
+            columns: dict[str, Values] = {
+                "process": np.array([p for p, _t in rows]),
+                "thread": np.array([t for _p, t in rows]),
+                "name": sink.texts.codes(texts, len(texts)),
+            }
+            sink.write("threads", columns)

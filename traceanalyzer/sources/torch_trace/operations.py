@@ -1,0 +1,187 @@
+"""Device operations: kernels, copies and memory sets -> `gpu_ops`."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traceanalyzer.schema.kinds import OpKind, Severity
+from traceanalyzer.schema.sink import Sink, Values
+from traceanalyzer.sources.torch_trace.categories import copy_of, is_host_to_host, set_memory_of
+from traceanalyzer.sources.torch_trace.collectives import Collectives
+from traceanalyzer.sources.torch_trace.columns import (
+    codes,
+    either,
+    integers,
+    narrow,
+    unless,
+    with_values,
+)
+from traceanalyzer.sources.torch_trace.held import HeldBatches
+from traceanalyzer.sources.torch_trace.records import Event, OperationArguments, arguments_of
+
+_AXES = ("x", "y", "z")
+
+
+class Operations:
+    """Collects device operations. They are held back to the end of the file, for only then it is known which process
+    launched them and whether their external ids are ids of operators."""
+
+    def __init__(self, sink: Sink, path: object, collectives: Collectives) -> None:
+        self.devices: set[int] = set()
+        self._sink = sink
+        self._collectives = collectives
+        self._held = HeldBatches(path)
+        self._copies: dict[str, tuple[int, int, int]] = {}
+        self._has_external_ids = False
+        self._external_ids_are_operators = False
+
+    @property
+    def count(self) -> int:
+        """Operations so far."""
+        return self._held.rows
+
+    def add(self, events: list[Event], kinds: NDArray[np.uint8], start: NDArray[np.int64], end: NDArray[np.int64]) -> None:
+        """Takes events of the categories of operations."""
+        arguments = arguments_of(events, OperationArguments)
+        device = narrow(
+            either(integers([a.device for a in arguments]), integers([_pid(event) for event in events]))
+        )
+        names = [event.name or "" for event in events]
+        on_host = np.array([k == OpKind.MEMCPY and is_host_to_host(n) for k, n in zip(kinds.tolist(), names, strict=True)])
+        unplaced = np.ma.getmaskarray(device) & ~on_host
+        if on_host.any():
+            text = "Copies from host to host never touch the device and are not counted as its operations."
+            self._sink.note("host_to_host_copies", text, int(on_host.sum()), Severity.INFO)
+        if unplaced.any():
+            text = "Operations that name no device were left out."
+            self._sink.note("operations_without_device", text, int(unplaced.sum()))
+        kept = np.flatnonzero(~(on_host | unplaced))
+        if len(kept) < len(events):
+            picked = kept.tolist()
+            events, arguments = [events[i] for i in picked], [arguments[i] for i in picked]
+            kinds, start, end, device = kinds[kept], start[kept], end[kept], device[kept]
+        if events:
+            self._hold(events, arguments, kinds, start, end, device.data)
+
+    def _hold(
+        self,
+        events: list[Event],
+        arguments: list[OperationArguments],
+        kinds: NDArray[np.uint8],
+        start: NDArray[np.int64],
+        end: NDArray[np.int64],
+        device: NDArray[np.int32],
+    ) -> None:
+        columns: dict[str, Values] = {
+            "device": device,
+            "context": integers([a.context for a in arguments]),
+            "stream": either(integers([a.stream for a in arguments]), integers([event.tid for event in events])),
+            "kind": kinds,
+            "name": codes(self._sink.texts, [event.name or "" for event in events], len(events)),
+            "start_ns": start,
+            "end_ns": end,
+            "bytes": integers([a.bytes for a in arguments]),
+            "graph_id": integers([a.graph_id for a in arguments], 0),
+            "graph_node_id": integers([a.graph_node_id for a in arguments], 0),
+            "registers_per_thread": narrow(integers([a.registers for a in arguments])),
+            "dynamic_shared_bytes": integers([a.shared_memory for a in arguments]),
+        }
+        correlation = integers([a.correlation for a in arguments], 0)
+        columns["correlation_id"] = unless(correlation, correlation.data == -1)
+        columns["external_id"] = either(
+            integers([a.external_id for a in arguments], 0), integers([a.external_id_lower for a in arguments], 0)
+        )
+        occupancy = np.array([a.occupancy or 0.0 for a in arguments], np.float64)
+        columns["occupancy_pct"] = np.ma.MaskedArray(occupancy, ~(occupancy > 0))
+        columns |= _extents("grid", [a.grid for a in arguments]) | _extents("block", [a.block for a in arguments])
+        columns |= self._copy_columns(events, kinds)
+        self._look_at_external_ids(columns)
+        with_collective = [i for i, a in enumerate(arguments) if a.collective is not None]
+        if with_collective:
+            numbers = np.array(with_collective, np.int64) + self.count
+            self._collectives.on_device([events[i] for i in with_collective], numbers)
+        self.devices.update(np.unique(device).tolist())
+        self._held.add(with_values(columns))
+
+    def _look_at_external_ids(self, columns: dict[str, Values]) -> None:
+        external, correlation = columns["external_id"], columns["correlation_id"]
+        known = ~np.ma.getmaskarray(external)
+        self._has_external_ids |= bool(known.any())
+        differs = known & (np.ma.getmaskarray(correlation) | (external.data != correlation.data))
+        self._external_ids_are_operators |= bool(differs.any())
+
+    def _copy_columns(self, events: list[Event], kinds: NDArray[np.uint8]) -> dict[str, Values]:
+        if (kinds == OpKind.KERNEL).all():
+            return {}
+        known = self._copies
+        rows = np.full((len(events), 3), -1, np.int64)
+        for i in np.flatnonzero(kinds != OpKind.KERNEL).tolist():
+            name = events[i].name or ""
+            if name not in known:
+                known[name] = copy_of(name) if kinds[i] == OpKind.MEMCPY else (-1, -1, set_memory_of(name))
+            rows[i] = known[name]
+        columns = ("copy_kind", "source_memory", "destination_memory")
+        return {c: np.ma.MaskedArray(rows[:, k].astype(np.uint8), rows[:, k] < 0) for k, c in enumerate(columns)}
+
+    def write(self, process_of: "ProcessOf") -> None:
+        """Writes all operations, each with the process that launched it."""
+        drop = self._has_external_ids and not self._external_ids_are_operators
+        if drop:
+            text = (
+                "Every device operation has its correlation as external id, as PyTorch 1.13 to 2.3 wrote it: it says"
+                " nothing of operators and was left out."
+            )
+            self._sink.note("external_id_is_correlation", text, self.count, Severity.INFO)
+        for columns in self._held.take():
+            if drop:
+                columns.pop("external_id", None)
+            processes = process_of(columns.get("correlation_id"), len(columns["device"]))
+            if processes is not None:
+                columns["process"] = processes
+            self._sink.write("gpu_ops", columns)
+
+
+def _pid(event: Event) -> Any:
+    return event.pid if event.pid is not None else ""
+
+
+def _extents(name: str, values: list[Any]) -> dict[str, Values]:
+    """Three columns of the extents of grids or blocks."""
+    plain = [v if isinstance(v, list) and len(v) == 3 else None for v in values]
+    missing = np.array([v is None for v in plain])
+    if missing.all():
+        return {}
+    flat = np.array([0, 0, 0] * len(plain) if missing.all() else [v or (0, 0, 0) for v in plain], np.int64)
+    columns = {}
+    for k, axis in enumerate(_AXES):
+        columns[f"{name}_{axis}"] = narrow(np.ma.MaskedArray(flat[:, k], missing))
+    return columns
+
+
+class ProcessOf:
+    """Which process launched an operation: the only one that made calls, else the one whose call has the correlation."""
+
+    def __init__(self, calls: dict[int, list[NDArray[np.int64]]], fallback: int | None) -> None:
+        self.only = next(iter(calls)) if len(calls) == 1 else fallback if not calls else None
+        self._correlations = np.zeros(0, np.int64)
+        if len(calls) > 1:
+            values = [np.unique(np.concatenate(parts)) for parts in calls.values()]
+            keys = np.concatenate(values)
+            owners = np.concatenate([np.full(len(v), pid, np.int64) for v, pid in zip(values, calls, strict=True)])
+            unique, first, counts = np.unique(keys, return_index=True, return_counts=True)
+            # A correlation that two processes use says nothing.
+            self._correlations, self._owners = unique[counts == 1], owners[first[counts == 1]]
+
+    def __call__(self, correlations: Values | None, count: int) -> Values | None:
+        """Processes of operations; None where none is known."""
+        if self.only is not None:
+            return np.full(count, self.only, np.int64)
+        if correlations is None or not len(self._correlations):
+            return None
+        data = np.ma.getdata(correlations)
+        at = np.minimum(np.searchsorted(self._correlations, data), len(self._correlations) - 1)
+        found = (self._correlations[at] == data) & ~np.ma.getmaskarray(correlations)
+        return np.ma.MaskedArray(self._owners[at], ~found)
+
+

@@ -1,0 +1,170 @@
+"""The slow path: text that is not one whole JSON list is taken apart, so that only events really damaged are lost."""
+
+import re
+from dataclasses import dataclass, field
+from json import JSONDecodeError
+
+from traceanalyzer.sources.torch_trace.records import Event, decode_event, event_of, first_value, loads
+
+_BOUNDARY = re.compile(rb"\}(\s*,\s*)(?=\{)")
+_END_OF_ARRAY = re.compile(rb"\s*,?\s*\](?=\s*(?:,\s*\"|\}\s*$|$))")
+_ESCAPE = re.compile(r"\\(?:([\"\\/bfnrt]|u[0-9a-fA-F]{4})|)")
+_BARE_WORD = re.compile(r"([:,\[]\s*)[-+]?(?:nan|inf|infinity|n/a|none|undefined|null)(?=\s*[,}\]])", re.IGNORECASE)
+_AFTER_STRING = re.compile(r"\s*(?:[}\]:]|,\s*[\"{\[\d\-tfn]|$)")
+_MOST_PIECES = 16
+_MOST_REPAIRED = 3
+_LONGEST_WORD = 16
+_LONGEST = 4 << 20
+
+
+@dataclass(slots=True)
+class Salvage:
+    """What the slow path made of a text."""
+
+    events: list[Event] = field(default_factory=list)
+    consumed: int = 0
+    """Bytes that are dealt with; what follows needs more text."""
+    ended: bool = False
+    """The end of the array was found, right before `consumed`."""
+    repaired: int = 0
+    lost: int = 0
+    tail_bytes: int = 0
+    """Bytes of an unfinished event at the end of the last text."""
+
+
+def salvage(text: bytes, final: bool) -> Salvage:
+    """Every event that can be read of a text that starts with an event, piece by piece.
+
+    The text is cut at every probable boundary; a piece that is no whole event is joined with those after it, then
+    repaired alone, then given up. Unless `final`, an unfinished event at the end of the text is left for later.
+    """
+    out = Salvage()
+    borders = [(m.start() + 1, m.end()) for m in _BOUNDARY.finditer(text)]
+    starts = [0, *(after for _before, after in borders)]
+    ends = [*(before for before, _after in borders), len(text)]
+    i = 0
+    while i < len(starts) and not out.ended:
+        out.consumed = starts[i]
+        taken = _take(text, starts, ends, i, final, out)
+        if taken is None:
+            return out
+        i += taken
+    if not out.ended:
+        out.consumed = len(text)
+    return out
+
+
+def _take(text: bytes, starts: list[int], ends: list[int], i: int, final: bool, out: Salvage) -> int | None:
+    """Takes the event that begins with piece i; how many pieces it used, or None if the text ends before it does."""
+    for j in range(i, min(i + _MOST_PIECES, len(starts))):
+        if ends[j] - starts[i] > _LONGEST and j > i:
+            break
+        cut_short = not final and j + 1 == len(starts)
+        state = _whole(text, starts[i], ends[j], cut_short, out)
+        if state == "whole":
+            return j - i + 1
+        if state == "broken":
+            break
+        if cut_short and ends[j] - starts[i] < _LONGEST:
+            return None  # more text may finish it
+    return _give_up(text, starts, ends, i, final, out)
+
+
+def _whole(text: bytes, start: int, end: int, cut_short: bool, out: Salvage) -> str:
+    """Whether the piece is a "whole" event (then it is kept), "open" (its end is missing) or "broken"."""
+    piece = text[start:end]
+    try:
+        event = decode_event(piece)
+    except ValueError as error:
+        if (stop := _end_inside(piece)) is not None:
+            event, length, ended = stop
+            out.events.append(event)
+            out.consumed, out.ended = start + length, ended
+            return "whole"
+        return "open" if _is_open(piece, error, _LONGEST_WORD if cut_short else 0) else "broken"
+    if event is not None:
+        out.events.append(event)
+    return "whole"
+
+
+def _end_inside(piece: bytes) -> tuple[Event, int, bool] | None:
+    """The event at the start of a last piece, the length up to the array's end, and whether that was found."""
+    text = piece.decode("utf-8", "surrogateescape")
+    try:
+        value, end = first_value(text, 0)
+    except ValueError:
+        return None
+    length = len(text[:end].encode("utf-8", "surrogateescape"))
+    try:
+        event = decode_event(piece[:length])
+    except ValueError:
+        event = event_of(value)
+    # A fragment of a damaged event may look like the end of the array: only a real event may stand before it.
+    if event is None or not event.ph:
+        return None
+    if stop := _END_OF_ARRAY.match(piece, length):
+        return event, stop.end(), True
+    return (event, len(piece), False) if not piece[length:].strip(b" \t\r\n,") else None
+
+
+def _is_open(piece: bytes, error: ValueError, slack: int) -> bool:
+    """Whether the text seems good as far as it goes; `slack` characters at its end may be a word cut short."""
+    if isinstance(error, JSONDecodeError):
+        return error.msg.startswith("Unterminated") or error.pos + slack >= len(error.doc.rstrip())
+    return not piece
+
+
+def _give_up(text: bytes, starts: list[int], ends: list[int], i: int, final: bool, out: Salvage) -> int:
+    """Repairs piece i, alone or with the next ones, or counts it as lost; how many pieces that took."""
+    for j in range(i, min(i + _MOST_REPAIRED, len(starts))):
+        event = _repaired(text[starts[i] : ends[j]])
+        if event is not None and event.ph:
+            out.events.append(event)
+            out.repaired += 1
+            return j - i + 1
+    piece = text[starts[i] : ends[i]]
+    if final and i + 1 == len(starts):
+        out.tail_bytes = len(piece.strip())
+    elif b'"ph"' in piece:
+        # Fragments of a lost event are not counted again.
+        out.lost += 1
+    return 1
+
+
+def _repaired(piece: bytes) -> Event | None:
+    """The event of a piece after repairs of bad bytes, escapes, bare words and quotes, tried one after another."""
+    text = piece.decode("utf-8", "replace").rstrip().removesuffix(",")
+    for mend in (_mend_escapes, _mend_words, _mend_quotes):
+        text = mend(text)
+        try:
+            return event_of(loads(text))
+        except ValueError:
+            continue
+    return None
+
+
+def _mend_escapes(text: str) -> str:
+    return _ESCAPE.sub(lambda m: m.group() if m.group(1) else "\\\\", text)
+
+
+def _mend_words(text: str) -> str:
+    return _BARE_WORD.sub(r"\1null", text)
+
+
+def _mend_quotes(text: str) -> str:
+    """Escapes every quote inside a string: one after which neither a comma, colon nor bracket follows."""
+    out, inside, i = [], False, 0
+    while i < len(text):
+        letter = text[i]
+        if inside and letter == "\\":
+            out.append(text[i : i + 2])
+            i += 2
+            continue
+        if letter == '"':
+            if inside and not _AFTER_STRING.match(text, i + 1):
+                letter = '\\"'
+            else:
+                inside = not inside
+        out.append(letter)
+        i += 1
+    return "".join(out)

@@ -1,0 +1,215 @@
+"""What the store works out of a staged capture: nesting and stacks of events, launches, lanes, steps.
+
+Each function makes one temporary table beside the staged ones, which `traceanalyzer.store.commit` joins to them.
+"""
+
+import re
+from collections.abc import Iterator
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from traceanalyzer.numeric.nesting import nest
+from traceanalyzer.schema.kinds import NESTED_KINDS, EventKind, Lane, OpKind
+from traceanalyzer.schema.sink import NO_TEXT
+from traceanalyzer.store.frames import STEP_RANGE, frame_of, step_number
+from traceanalyzer.store.staging import Staging, append
+
+COMMUNICATION = re.compile(r"nccl|rccl|nvshmem|msccl|::ep::", re.IGNORECASE)
+"""Names of communication kernels where no metadata tells them."""
+
+_NESTED = ", ".join(str(int(kind)) for kind in NESTED_KINDS)
+Ints = NDArray[np.int64]
+
+
+def derive(staging: Staging) -> None:
+    """Make all derived tables of a staged capture."""
+    connection = staging.connection
+    mark_steps_in_ranges(staging)
+    derive_nesting(staging)
+    derive_launches(connection)
+    derive_lanes(staging)
+    derive_steps(staging)
+
+
+def drop_derived(connection: duckdb.DuckDBPyConnection) -> None:
+    """Drop what `derive` made."""
+    for table in ("nesting", "launches", "communication_names", "steps", "op_steps"):
+        connection.execute(f"DROP TABLE IF EXISTS stage_{table}")
+
+
+def mark_steps_in_ranges(staging: Staging) -> None:
+    """Ranges whose text is that of a step mark become step marks, where the file has no better ones."""
+    connection = staging.connection
+    known = connection.execute(f"SELECT 1 FROM stage_cpu_events WHERE kind = {int(EventKind.STEP_MARK)} LIMIT 1")
+    if known.fetchall():
+        return
+    rows = connection.execute(
+        f"SELECT DISTINCT name FROM stage_cpu_events WHERE kind = {int(EventKind.RANGE)} AND name IS NOT NULL"
+    ).fetchall()
+    pattern = re.compile(STEP_RANGE, re.IGNORECASE)
+    marks = [code for (code,) in rows if pattern.fullmatch(staging.texts.all[code])]
+    if marks:
+        connection.execute(
+            f"UPDATE stage_cpu_events SET kind = {int(EventKind.STEP_MARK)}"
+            f" WHERE kind = {int(EventKind.RANGE)} AND name IN ({', '.join(map(str, marks))})"
+        )
+
+
+def derive_nesting(staging: Staging) -> None:
+    """Parent, depth and stack node of every event that nests on a thread: `stage_nesting`."""
+    connection = staging.connection
+    connection.execute(
+        "CREATE OR REPLACE TEMP TABLE stage_nesting (event_id BIGINT, parent_id BIGINT, depth INTEGER, node_id BIGINT)"
+    )
+    frames = _Frames(staging)
+    for event_id, start, end, kind, name in _threads(connection):
+        nesting = nest(start, end)
+        inside = nesting.parent >= 0
+        parent_id = np.ma.masked_array(event_id[np.maximum(nesting.parent, 0)], mask=~inside)
+        node = _nodes(frames, nesting.parent, nesting.depth, kind, name)
+        append(
+            connection,
+            "stage_nesting",
+            {
+                "event_id": event_id,
+                "parent_id": parent_id,
+                "depth": nesting.depth.astype(np.int32),
+                "node_id": node,
+            },
+        )
+
+
+def _threads(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[Ints, Ints, Ints, Ints, Ints]]:
+    """(event_id, start, end, kind, name) of the nested events of each thread."""
+    where = f"kind IN ({_NESTED}) AND thread IS NOT NULL"
+    threads = connection.execute(
+        f"SELECT process, thread FROM stage_cpu_events WHERE {where} GROUP BY ALL ORDER BY ALL"
+    ).fetchall()
+    for process, thread in threads:
+        got = connection.execute(
+            "SELECT event_id, start_ns, end_ns, kind::BIGINT AS kind, coalesce(name, -1)::BIGINT AS name"
+            f" FROM stage_cpu_events WHERE {where} AND process IS NOT DISTINCT FROM ? AND thread = ? ORDER BY event_id",
+            [process, thread],
+        ).fetchnumpy()
+        yield tuple(np.asarray(got[c], np.int64) for c in ("event_id", "start_ns", "end_ns", "kind", "name"))  # type: ignore[misc]
+
+
+class _Frames:
+    """Frames of events in the prefix tree of the capture."""
+
+    def __init__(self, staging: Staging) -> None:
+        self._texts, self._stacks = staging.texts, staging.stacks
+
+    def node(self, parent: int, kind: int, name: int) -> int:
+        """Number of the node of an event below the node of its parent."""
+        frame = frame_of(EventKind(kind), "" if name == NO_TEXT else self._texts.all[name])
+        return self._stacks.node(parent, frame.text, frame.file, frame.line, kind=EventKind(kind))
+
+
+def _nodes(frames: _Frames, parent: Ints, depth: Ints, kind: Ints, name: Ints) -> Ints:
+    """Stack node of each event, level by level from the outermost, each distinct (parent node, frame) once."""
+    node = np.full(len(parent), -1, np.int64)
+    order = np.argsort(depth, kind="stable")
+    edges = np.flatnonzero(np.diff(depth[order], prepend=-1))
+    label = kind * (int(name.max(initial=0)) + 2) + name + 1
+    for low, high in zip(edges, np.append(edges[1:], len(order)), strict=True):
+        level = order[low:high]
+        above = np.where(parent[level] >= 0, node[np.maximum(parent[level], 0)], -1)
+        keys = np.stack((above, label[level]))
+        distinct, first, inverse = np.unique(keys, axis=1, return_index=True, return_inverse=True)
+        del distinct
+        new = [frames.node(int(above[k]), int(kind[level[k]]), int(name[level[k]])) for k in first]
+        node[level] = np.array(new, np.int64)[inverse.reshape(-1)]
+    return node
+
+
+def derive_launches(connection: duckdb.DuckDBPyConnection) -> None:
+    """The call that launched each operation: `stage_launches`. Correlation ids hold within a process only.
+
+    Where several calls share an id (a runtime call around a driver call), the one that began first is the launch.
+    """
+    connection.execute(
+        f"""CREATE OR REPLACE TEMP TABLE stage_launches AS
+        WITH calls AS (
+            SELECT process, correlation_id, arg_min(event_id, (start_ns, event_id)) AS event_id, min(start_ns) AS start_ns
+            FROM stage_cpu_events
+            WHERE kind = {int(EventKind.API_CALL)} AND correlation_id IS NOT NULL
+            GROUP BY process, correlation_id
+        )
+        SELECT o.op_id, c.event_id, c.start_ns AS launched_ns
+        FROM stage_gpu_ops o JOIN calls c ON c.process = o.process AND c.correlation_id = o.correlation_id"""
+    )
+
+
+def derive_lanes(staging: Staging) -> None:
+    """Names of communication kernels: `stage_communication_names`."""
+    connection = staging.connection
+    rows = connection.execute(
+        f"SELECT DISTINCT name FROM stage_gpu_ops WHERE kind = {int(OpKind.KERNEL)} AND name IS NOT NULL"
+    ).fetchall()
+    codes = [code for (code,) in rows if COMMUNICATION.search(staging.texts.all[code])]
+    connection.execute("CREATE OR REPLACE TEMP TABLE stage_communication_names (name INTEGER)")
+    if codes:
+        append(connection, "stage_communication_names", {"name": np.array(codes, np.int32)})
+
+
+def lane_expression(op: str) -> str:
+    """SQL that gives the lane of the staged operation `op`."""
+    return (
+        f"CASE WHEN {op}.kind IN ({int(OpKind.MEMCPY)}, {int(OpKind.MEMSET)}) THEN {int(Lane.COPY)}"
+        f" WHEN {op}.kind = {int(OpKind.KERNEL)} AND ({op}.name IN (SELECT name FROM stage_communication_names)"
+        f" OR {op}.op_id IN (SELECT op_id FROM stage_collectives WHERE op_id IS NOT NULL))"
+        f" THEN {int(Lane.COMMUNICATION)} ELSE {int(Lane.COMPUTE)} END"
+    )
+
+
+def derive_steps(staging: Staging) -> None:
+    """Steps by their marks, `stage_steps`, and the step in which each operation was launched, `stage_op_steps`."""
+    connection = staging.connection
+    rows = connection.execute(
+        f"""SELECT process, thread, name, start_ns, end_ns FROM stage_cpu_events
+        WHERE kind = {int(EventKind.STEP_MARK)} AND process IS NOT NULL ORDER BY process, thread, start_ns, end_ns DESC"""
+    ).fetchall()
+    connection.execute(
+        "CREATE OR REPLACE TEMP TABLE stage_steps (process BIGINT, thread BIGINT, step BIGINT, name INTEGER,"
+        " start_ns BIGINT, end_ns BIGINT, mark_end_ns BIGINT)"
+    )
+    marks = step_marks(rows, staging.texts.all)
+    if marks:
+        names = ("process", "thread", "step", "name", "start_ns", "end_ns", "mark_end_ns")
+        columns = {n: np.array(v, np.int64) for n, v in zip(names, zip(*marks, strict=True), strict=True)}
+        append(connection, "stage_steps", columns)
+    connection.execute(
+        """CREATE OR REPLACE TEMP TABLE stage_op_steps AS
+        SELECT l.op_id, s.step
+        FROM (SELECT o.op_id, o.process, l.launched_ns FROM stage_launches l JOIN stage_gpu_ops o USING (op_id)) l
+        ASOF JOIN stage_steps s ON s.process = l.process AND s.start_ns <= l.launched_ns
+        WHERE l.launched_ns < s.end_ns"""
+    )
+
+
+def step_marks(
+    rows: list[tuple[int, int, int, int, int]], texts: list[str]
+) -> list[tuple[int, int, int, int, int, int, int]]:
+    """Steps (process, thread, step, name, start, end, end of mark) of mark rows sorted by process, thread, start.
+
+    Of a process the thread with most marks counts; marks inside a mark are left out. A step lasts to the next mark's
+    start, the last one to its mark's end. Marks without a number, or whose numbers repeat, are numbered in order.
+    """
+    by_process: dict[int, dict[int, list[tuple[int, int, int]]]] = {}
+    for process, thread, name, start, end in rows:
+        marks = by_process.setdefault(process, {}).setdefault(thread, [])
+        if not marks or start >= marks[-1][2]:
+            marks.append((name, start, end))
+    out = []
+    for process, threads in by_process.items():
+        thread, marks = max(threads.items(), key=lambda item: (len(item[1]), -item[0]))
+        numbers = [step_number(texts[name]) if name is not None and name >= 0 else None for name, _, _ in marks]
+        if None in numbers or len(set(numbers)) < len(numbers):
+            numbers = list(range(len(marks)))
+        ends = [start for _, start, _ in marks[1:]] + [marks[-1][2]]
+        for number, (name, start, mark_end), end in zip(numbers, marks, ends, strict=True):
+            out.append((process, thread, int(number or 0), name, start, end, mark_end))
+    return out

@@ -1,0 +1,115 @@
+"""Staging of one capture: what a reader writes goes into temporary tables, until the whole file is known.
+
+The temporary tables belong to the writing connection and spill to disk; nothing of them reaches the store before
+`traceanalyzer.store.commit` puts everything in place in one transaction.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from traceanalyzer.schema.column import Column, Table, Type
+from traceanalyzer.schema.kinds import Severity
+from traceanalyzer.schema.sink import CaptureFacts, Stacks, Texts, Values
+from traceanalyzer.schema.tables import TABLE_BY_NAME, TABLES
+
+BATCH_ROWS = 122_880
+"""Rows that are collected before they are written: a row group of the engine."""
+
+NUMBERED = {"gpu_ops": "op_id", "cpu_events": "event_id"}
+"""Tables whose rows are numbered in the order of writing."""
+
+STAGED = tuple(t for t in TABLES if t.name not in ("runs", "captures", "stack_nodes", "quality", "steps"))
+
+
+def stage_columns(table: Table) -> tuple[Column, ...]:
+    """Columns that a reader may write: all but `capture` and the derived ones."""
+    return tuple(c for c in table.columns if not c.derived and c.name != "capture")
+
+
+class Staging:
+    """The sink of one capture. Implements `traceanalyzer.schema.sink.Sink`."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, keep_environment: bool = False) -> None:
+        self.connection = connection
+        self.texts = Texts()
+        self.stacks = Stacks(self.texts)
+        self.facts = CaptureFacts()
+        self.keep_environment = keep_environment
+        self.notes: Counter[tuple[str, str, Severity]] = Counter()
+        self.rows: Counter[str] = Counter()
+        self._waiting: dict[tuple[str, tuple[str, ...]], list[dict[str, Values]]] = defaultdict(list)
+        self._waiting_rows: Counter[tuple[str, tuple[str, ...]]] = Counter()
+        for table in STAGED:
+            columns = ", ".join(f"{c.name} {c.type.sql}" for c in stage_columns(table))
+            connection.execute(f"CREATE OR REPLACE TEMP TABLE stage_{table.name} ({columns})")
+
+    def write(self, table: str, columns: Mapping[str, Values]) -> None:
+        """Append rows, as `Sink.write` says. Raises `ValueError` for columns that the table does not have."""
+        declared = {c.name: c for c in stage_columns(TABLE_BY_NAME[table])}
+        if unknown := set(columns) - set(declared):
+            raise ValueError(f"{table} has no columns {sorted(unknown)} for readers")
+        batch = {name: _nulls_masked(declared[name], values) for name, values in columns.items()}
+        count = len(next(iter(batch.values())))
+        if not count:
+            return
+        if number := NUMBERED.get(table):
+            batch.setdefault(number, np.arange(self.rows[table], self.rows[table] + count, dtype=np.int64))
+        self.rows[table] += count
+        key = (table, tuple(sorted(batch)))
+        self._waiting[key].append(batch)
+        self._waiting_rows[key] += count
+        if self._waiting_rows[key] >= BATCH_ROWS:
+            self._flush(key)
+
+    def note(self, code: str, text: str, count: int = 1, severity: Severity = Severity.WARNING) -> None:
+        """Say what was odd, as `Sink.note` says."""
+        self.notes[code, text, severity] += count
+
+    def flush(self) -> None:
+        """Write what is still waiting."""
+        for key in list(self._waiting):
+            self._flush(key)
+
+    def _flush(self, key: tuple[str, tuple[str, ...]]) -> None:
+        table, names = key
+        batches = self._waiting.pop(key, [])
+        self._waiting_rows.pop(key, None)
+        if batches:
+            append(self.connection, f"stage_{table}", {n: _joined([b[n] for b in batches]) for n in names})
+
+    def close(self) -> None:
+        """Drop the temporary tables."""
+        for table in STAGED:
+            self.connection.execute(f"DROP TABLE IF EXISTS stage_{table.name}")
+
+
+def append(connection: duckdb.DuckDBPyConnection, table: str, columns: Mapping[str, Values]) -> None:
+    """Append numpy columns to a table of the engine."""
+    connection.register("batch_of_rows", dict(columns))
+    try:
+        names = ", ".join(columns)
+        connection.execute(f"INSERT INTO {table} ({names}) SELECT {names} FROM batch_of_rows")
+    finally:
+        connection.unregister("batch_of_rows")
+
+
+def _nulls_masked(column: Column, values: Values) -> Values:
+    """Codes and node numbers below zero are nulls."""
+    if column.type in (Type.NAME, Type.CHOICE) or column.name in ("node_id", "backtrace_node_id"):
+        data = np.ma.getdata(values)
+        null = np.ma.getmaskarray(values) | (data < 0)  # type: ignore[no-untyped-call]
+        return np.ma.masked_array(np.where(null, 0, data), mask=null) if null.any() else data
+    return values
+
+
+def _joined(parts: list[Values]) -> Values:
+    if len(parts) == 1:
+        return parts[0]
+    if any(isinstance(p, np.ma.MaskedArray) for p in parts):
+        joined: Values = np.ma.concatenate(parts)  # type: ignore[no-untyped-call]
+        return joined
+    return np.concatenate(parts)

@@ -1,0 +1,153 @@
+"""The Python API: a store, and the questions that can be asked of it."""
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from traceanalyzer.errors import StoreError, UsageError
+from traceanalyzer.passes import PASSES
+from traceanalyzer.passes.answer import Answer
+from traceanalyzer.passes.query import query
+from traceanalyzer.passes.scope import Scope, resolve
+from traceanalyzer.passes.selection import Selection, parse_ranks, parse_steps, parse_window
+from traceanalyzer.schema.tables import SCHEMA_VERSION
+from traceanalyzer.store.database import one_line, open_to_read
+from traceanalyzer.store.location import cache_folder, default_store
+from traceanalyzer.version import __version__
+
+if TYPE_CHECKING:
+    from traceanalyzer.ingestion import Progress
+
+
+class TraceSet:
+    """A store opened to be asked. Use as a context manager, or call `close`.
+
+    Every question takes the same selection: `run` (name, or "all"; default the newest), `rank` ("all", "0,2,4-7" or a
+    number), `device`, `source` ("torch", "nsys"), `steps` ("3-7"), `window` ("0.5:2", seconds after the first
+    operation), `lane` ("device", "compute"), `warmup`, `top` (rows of lists, 0 for all), `step_range`, `input_range`,
+    `user_code` (regular expressions). Each raises `UsageError` for a selection that makes no sense.
+    """
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, path: Path, warnings: Sequence[str] = ()) -> None:
+        self._connection = connection
+        self.path = path
+        self._warnings = list(warnings)
+
+    @classmethod
+    def of_files(cls, paths: Sequence[str | Path], *, progress: "Progress | None" = None) -> "TraceSet":
+        """The traces of raw files, through a cache keyed by their content. Raises as `ingest` does."""
+        store, warnings = _cached(paths, progress)
+        return cls(open_to_read(store), store, warnings)
+
+    def close(self) -> None:
+        """Close the store."""
+        self._connection.close()
+
+    def __enter__(self) -> "TraceSet":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def info(self, **selection: object) -> Answer:
+        """What the store holds: tables `captures`, `devices`, `answers`, `quality`."""
+        return self.ask("info", **selection)
+
+    def gaps(self, **selection: object) -> Answer:
+        """Why the devices were idle: tables `devices`, `gaps`, `causes`, `stacks`."""
+        return self.ask("gaps", **selection)
+
+    def ledger(self, **selection: object) -> Answer:
+        """Where every nanosecond went: tables `ledger`, `totals`."""
+        return self.ask("ledger", **selection)
+
+    def steps(self, **selection: object) -> Answer:
+        """How long the steps took: table `steps`."""
+        return self.ask("steps", **selection)
+
+    def sql(self, text: str, **selection: object) -> Answer:
+        """Rows of a read-only query over the public views: table `rows`."""
+        return self._answer(lambda scope: query(scope, text), selection)
+
+    def ask(self, question: str, **selection: object) -> Answer:
+        """The answer of a pass by its name."""
+        return self._answer(PASSES[question], selection)
+
+    def _answer(self, compute: Callable[[Scope], Answer], selection: dict[str, object]) -> Answer:
+        chosen = make_selection(**selection)
+        try:
+            answer = compute(resolve(self._connection, chosen))
+        except (duckdb.IOException, duckdb.OutOfMemoryException, duckdb.FatalException) as error:
+            raise StoreError(f"{self.path}: the store cannot be read: {one_line(error)}") from error
+        answer.warnings[:0] = [w for w in self._warnings if w not in answer.warnings]
+        return answer
+
+
+def open(path: str | Path | None = None) -> TraceSet:  # noqa: A001 - `traceanalyzer.open` is the public name
+    """Open a store to ask it: `$TRACEANALYZER_DB`, else `./traceanalyzer.duckdb`, where no path is given.
+
+    Raises `StoreError` (missing, unreadable, no store), `SchemaVersionError`, `StoreBusyError`.
+    """
+    store = Path(path) if path is not None else default_store()
+    return TraceSet(open_to_read(store), store)
+
+
+_KNOWN = ["run", "rank", "device", "source", "steps", "window", "lane", "warmup", "step_range", "input_range", "user_code", "top"]
+
+
+def make_selection(**given: object) -> Selection:
+    """A selection of the keywords that every question takes. Raises `UsageError` for unknown ones or bad values."""
+    if unknown := set(given) - set(_KNOWN):
+        raise UsageError(f"unknown selection {', '.join(sorted(unknown))}; known are {', '.join(_KNOWN)}")
+    text = {k: (None if given.get(k) is None else str(given[k])) for k in _KNOWN}
+    number = {k: (None if given.get(k) is None else int(str(given[k]))) for k in ("device", "warmup", "top")}
+    lane = text["lane"] or "device"
+    if lane not in ("device", "compute"):
+        raise UsageError(f"--lane {lane}: give device or compute")
+    return Selection(
+        run=text["run"],
+        ranks=parse_ranks(text["rank"]),
+        device=number["device"],
+        source=text["source"],
+        steps=parse_steps(text["steps"]),
+        window_ns=parse_window(text["window"]),
+        lane=lane,
+        warmup=number["warmup"],
+        step_range=text["step_range"],
+        input_range=text["input_range"],
+        user_code=text["user_code"],
+        top=number["top"] or 0,
+    )
+
+
+def _cached(paths: Sequence[str | Path], progress: "Progress | None") -> tuple[Path, list[str]]:
+    """The store of raw files: made once for a content, kept in the cache folder."""
+    # The readers are imported here: asking a store needs none of them.
+    from traceanalyzer.ingestion import content_hash, find_files, ingest
+
+    digest = hashlib.blake2b(f"{__version__} {SCHEMA_VERSION}".encode(), digest_size=16)
+    for found in find_files(paths):
+        digest.update(f"{found.file.resolve()}\0{content_hash(found.file)}\0".encode("utf-8", "surrogateescape"))
+    folder = cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"{folder}: the cache cannot be made ({error.strerror}); set TRACEANALYZER_CACHE") from error
+    store = folder / f"{digest.hexdigest()}.duckdb"
+    if store.exists():
+        return store, []
+    fresh = folder / f".{store.name}.{os.getpid()}"
+    try:
+        answer = ingest(paths, fresh, progress=progress)
+        fresh.replace(store)
+    finally:
+        for leftover in folder.glob(f"{fresh.name}*"):
+            leftover.unlink(missing_ok=True)
+    return store, answer.warnings
