@@ -10,6 +10,7 @@ import click
 
 from traceanalyzer.cli.progress import progress_bar
 from traceanalyzer.cli.render.output import deliver, rendered, warn
+from traceanalyzer.cli.render.text import from_here
 from traceanalyzer.errors import SourceError
 
 TOP = 3
@@ -46,7 +47,9 @@ def command(quiet: bool) -> None:
                 warn(ingest([job], store, run=job.name, progress=progress).warnings)
         with open_store(store) as traces:
             _heading("What was captured")
-            deliver(rendered(traces.info(run="all"), "table", top=0), None)
+            info = traces.info(run="all")
+            for table in ("captures", "quality"):
+                deliver(rendered(info, "table", top=0, table=table) + "\n", None)
             for job in jobs:
                 _heading(f"Where the time went: {job.name}")
                 deliver(rendered(traces.gaps(run=job.name), "table", top=TOP), None)
@@ -69,7 +72,7 @@ def _heading(text: str) -> None:
 
 
 def _commands(jobs: list[Path]) -> list[tuple[str, str]]:
-    program, first, last = _program(), shlex.quote(_short(jobs[0])), shlex.quote(_short(jobs[-1]))
+    program, first, last = _program(), shlex.quote(from_here(str(jobs[0]))), shlex.quote(from_here(str(jobs[-1])))
     return [
         (f"{program} gaps --table gaps --top 5 {first}", f"the five longest gaps of {jobs[0].name}"),
         (f"{program} ingest {last} && {program} steps", f"a store in {_STORE}, and the steps of {jobs[-1].name}"),
@@ -81,9 +84,4 @@ def _program() -> str:
     """The command as it can be typed here: its path where the shell would not find it."""
     called = Path(sys.argv[0])
     found = shutil.which(PROGRAM) is not None or called.name != PROGRAM
-    return PROGRAM if found else shlex.quote(_short(called.absolute()))
-
-
-def _short(path: Path) -> str:
-    """The path from the working directory, where it lies in there."""
-    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+    return PROGRAM if found else shlex.quote(from_here(str(called.absolute())))

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from traceanalyzer.cli.render.text import BETWEEN_FRAMES, cell, heading, printable, shortened, shortened_stack, width_of
 from traceanalyzer.cli.render.views import columns_shown, frames_shown, view_of
 from traceanalyzer.passes.answer import Answer, Frame
-from traceanalyzer.schema.column import Type
+from traceanalyzer.schema.column import Column, Type
 
 GAP = "  "
 NARROWEST = 12
+INDENT = 4
 _NUMBERS = frozenset({Type.INT64, Type.INT32, Type.FLOAT64})
 _MARKDOWN = str.maketrans({c: "\\" + c for c in "\\`*_[]|~!"} | {"@": "&#64;"})
 
@@ -43,16 +44,33 @@ def _hints(answer: Answer, inputs: str) -> str:
 def _terminal_table(answer: Answer, frame: Frame, top: int, width: int, titled: bool) -> str:
     columns = columns_shown(answer, frame)
     rows = cut(frame, top)
-    name = printable(frame.spec.name)
     if not len(frame):
-        return f"{name}: none"
+        return f"{printable(frame.spec.name)}: none"
+    lines = [f"{printable(frame.spec.name)}: {printable(frame.spec.meaning)}"] if titled else []
+    beneath = view_of(answer).beneath.get(frame.spec.name)
+    if beneath is not None:
+        below = [cell(value, column) for column in columns if column.name == beneath for value in rows.columns[beneath]]
+        columns = [column for column in columns if column.name != beneath]
     cells = [[cell(value, column) for value in rows.columns[column.name]] for column in columns]
     heads = [printable(heading(column)) for column in columns]
-    lines = [f"{name}: {printable(frame.spec.meaning)}"] if titled else []
-    lines += aligned(heads, cells, [column.type in _NUMBERS for column in columns], width)
+    table = aligned(heads, cells, [_is_number(rows, column) for column in columns], width)
+    if beneath is not None and below:
+        indent = " " * INDENT
+        table[1:] = [
+            text
+            for row, more in zip(table[1:], below, strict=True)
+            for text in (row, indent + _fit(more, width - INDENT))
+        ]
+    lines += [line.rstrip() for line in table]
     if len(rows) < len(frame):
         lines.append(f"... {len(frame) - len(rows):,} more rows; --top 0 lists all")
     return "\n".join(lines)
+
+
+def _is_number(frame: Frame, column: Column) -> bool:
+    """Whether a column is to be aligned to the right and never shortened; columns of `sql` only show it by values."""
+    values = [value for value in frame.columns[column.name] if value is not None]
+    return column.type in _NUMBERS or (bool(values) and all(isinstance(value, (int, float)) for value in values))
 
 
 def cut(frame: Frame, top: int) -> Frame:
@@ -111,7 +129,7 @@ def as_markdown(answer: Answer, top: int, table: str | None) -> str:
     rows = cut(frame, top)
     lines = [
         "| " + " | ".join(_markdown(heading(column)) for column in columns) + " |",
-        "|" + "|".join(" ---: " if column.type in _NUMBERS else " --- " for column in columns) + "|",
+        "|" + "|".join(" ---: " if _is_number(rows, column) else " --- " for column in columns) + "|",
     ]
     lines += [
         "| " + " | ".join(_markdown(_plain(cell(row[column.name], column))) for column in columns) + " |"
