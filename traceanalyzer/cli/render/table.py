@@ -62,9 +62,17 @@ def _terminal_table(answer: Answer, frame: Frame, top: int, width: int, titled: 
             for text in (row, indent + _fit(more, width - INDENT))
         ]
     lines += [line.rstrip() for line in table]
-    if len(rows) < len(frame):
-        lines.append(f"... {len(frame) - len(rows):,} more rows; --top 0 lists all")
-    return "\n".join(lines)
+    return "\n".join([*lines, *_cut_off(answer, frame, top)])
+
+
+def _cut_off(answer: Answer, frame: Frame, top: int) -> list[str]:
+    """The line that says that rows may be missing. A question that cut its rows itself does not tell how many."""
+    if not frame.spec.cut or not 0 < top <= len(frame):
+        return []
+    if len(frame) > top:
+        return [f"... {len(frame) - top:,} more rows; --top 0 lists all"]
+    said = any("--top 0" in warning for warning in answer.warnings)
+    return [] if said or answer.command == "sql" else [f"... the first {top:,} rows; --top 0 lists all"]
 
 
 def _is_number(frame: Frame, column: Column) -> bool:
