@@ -100,16 +100,17 @@ def files():
     return Answer("ingest", {"files": Frame.of_rows(FILES, [["a.json", "torch", "ingested", 0]])}, warnings=["odd"])
 
 
-def plain(command):
+def plain(command, *tables):
     """A small answer for commands whose content does not matter."""
-    return Answer(command, {command: Frame.of_rows(TableSpec(command, "Rows.", (_int("rank"),)), [[0]])})
+    spec = {table: TableSpec(table, "Rows.", (_int("rank"),)) for table in tables or (command,)}
+    return Answer(command, {table: Frame.of_rows(spec[table], [[0]]) for table in spec})
 
 
 ANSWERS = {
     "gaps": gaps,
     "sql": rows,
     "ingest": files,
-    "info": lambda: plain("info"),
+    "info": lambda: plain("info", "captures", "devices", "answers", "quality"),
     "ledger": lambda: plain("ledger"),
     "steps": lambda: plain("steps"),
 }

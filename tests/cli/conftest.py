@@ -58,7 +58,7 @@ def fake(monkeypatch):
     traceset = types.ModuleType("traceanalyzer.traceset")
     traceset.open = open_store
     traceset.TraceSet = types.SimpleNamespace(of_files=of_files)
-    ingesting = types.ModuleType("traceanalyzer.ingest")
+    ingesting = types.ModuleType("traceanalyzer.ingestion")
     ingesting.ingest = ingest
     location = types.ModuleType("traceanalyzer.store.location")
     location.default_store = lambda: Path("traceanalyzer.duckdb")

@@ -14,7 +14,7 @@ from traceanalyzer.cli.commands import COMMANDS, GROUPS
 from traceanalyzer.cli.main import root
 
 REPOSITORY = Path(__file__).parents[2]
-OWN_ENGINES = ("passes", "store", "sources", "ingest", "traceset", "numeric")
+OWN_ENGINES = ("passes", "store", "sources", "ingestion", "traceset", "numeric")
 ENGINES = {
     "duckdb",
     "numpy",

@@ -1,6 +1,7 @@
 """Exit codes, and the one line that goes with them."""
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -78,6 +79,15 @@ def test_debug_shows_the_traceback_of_a_fault_of_ours_only(call, monkeypatch):
 
 def test_help_version_and_no_command_are_answers(call):
     assert call("--help").code == call("--version").code == call().code == call("gaps", "-h").code == 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a shell")
+@pytest.mark.parametrize(("where", "code"), [(">&-", 0), ("2>&-", 0), (">/dev/full", 2)])
+def test_output_that_cannot_be_written(where, code):
+    command = f"{shlex.quote(sys.executable)} -m traceanalyzer gaps --help {where}"
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(["sh", "-c", command], capture_output=True, check=False, env=environment)
+    assert done.returncode == code and b"Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("arguments", [("gaps", "--help"), ("--help",)])

@@ -36,10 +36,11 @@ def guarded(work: Callable[[], int | None], state: State) -> int:
         code = work()
         sys.stdout.flush()
     except BrokenPipeError:
-        return _reader_left()
+        # The reader closed our output (`| head`): it got what it wanted.
+        return Exit.ANSWERED
     except SystemExit as error:
-        # click exits by itself, with 1, where the reader of the output left.
-        return _reader_left() if error.code == 1 else int(error.code or 0)
+        # click itself exits with 1 in that case.
+        return Exit.ANSWERED if error.code == 1 else int(error.code or 0)
     except (Exception, KeyboardInterrupt) as error:
         return _say(*_told(error, state))
     return code or Exit.ANSWERED
@@ -92,13 +93,11 @@ def _say(text: str, code: Exit) -> int:
     return code
 
 
-def _reader_left() -> int:
-    """The reader of our output closed it (`| head`): it got what it wanted. Nothing is left to be flushed at exit."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+def finish() -> None:
+    """Flush stdout before the interpreter does, which would complain of a reader that left."""
     try:
+        sys.stdout.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
-    except (OSError, ValueError):  # stdout is no file, as under a test runner
-        return Exit.ANSWERED
-    finally:
         os.close(nowhere)
-    return Exit.ANSWERED

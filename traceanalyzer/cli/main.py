@@ -1,12 +1,14 @@
 """The command `traceanalyzer`."""
 
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 import click
 
-from traceanalyzer.cli.boundary import State, guarded
+from traceanalyzer.cli.boundary import State, finish, guarded
 from traceanalyzer.cli.group import LazyGroup
 from traceanalyzer.version import __version__
 
@@ -46,4 +48,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def main() -> NoReturn:
     """Entry point of the installed command."""
-    sys.exit(run())
+    # Started with a closed output, as by `>&-`, Python has no stream to write to.
+    sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+    sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+    code = run()
+    finish()
+    sys.exit(code)

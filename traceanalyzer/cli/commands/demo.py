@@ -1,5 +1,8 @@
 """`traceanalyzer demo`: the bundled sample traces, read and asked."""
 
+import shlex
+import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -7,12 +10,15 @@ import click
 
 from traceanalyzer.cli.progress import progress_bar
 from traceanalyzer.cli.render.output import deliver, rendered, warn
+from traceanalyzer.cli.render.text import from_here
 from traceanalyzer.errors import SourceError
 
 TOP = 3
 """Rows of each list: the demo is a few screens."""
 
 SAMPLES = "sample_traces"
+PROGRAM = "traceanalyzer"
+_STORE = "./traceanalyzer.duckdb"
 
 
 @click.command("demo")
@@ -41,12 +47,14 @@ def command(quiet: bool) -> None:
                 warn(ingest([job], store, run=job.name, progress=progress).warnings)
         with open_store(store) as traces:
             _heading("What was captured")
-            deliver(rendered(traces.info(run="all"), "table", top=0), None)
+            info = traces.info(run="all")
+            for table in ("captures", "quality"):
+                deliver(rendered(info, "table", top=0, table=table) + "\n", None)
             for job in jobs:
                 _heading(f"Where the time went: {job.name}")
                 deliver(rendered(traces.gaps(run=job.name), "table", top=TOP), None)
     _heading("Try next")
-    for line, why in _commands(folder, jobs):
+    for line, why in _commands(jobs):
         click.echo(f"  {line}\n      {why}")
 
 
@@ -63,13 +71,17 @@ def _heading(text: str) -> None:
     click.echo(f"\n== {text} ==\n")
 
 
-def _commands(folder: Path, jobs: list[Path]) -> list[tuple[str, str]]:
-    shown = folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
+def _commands(jobs: list[Path]) -> list[tuple[str, str]]:
+    program, first, last = _program(), shlex.quote(from_here(str(jobs[0]))), shlex.quote(from_here(str(jobs[-1])))
     return [
-        (f"traceanalyzer gaps --table gaps --top 5 {shown / jobs[0].name}", "the five longest gaps of one job"),
-        (
-            f"traceanalyzer ingest {shown / jobs[-1].name} && traceanalyzer steps",
-            "a store, and the steps of its newest run",
-        ),
-        ("traceanalyzer gaps YOUR_TRACE", "your own: a trace of torch.profiler, or an nsys export to SQLite"),
+        (f"{program} gaps --table gaps --top 5 {first}", f"the five longest gaps of {jobs[0].name}"),
+        (f"{program} ingest {last} && {program} steps", f"a store in {_STORE}, and the steps of {jobs[-1].name}"),
+        (f"{program} gaps YOUR_TRACE", "your own: a trace of torch.profiler, or an nsys export to SQLite"),
     ]
+
+
+def _program() -> str:
+    """The command as it can be typed here: its path where the shell would not find it."""
+    called = Path(sys.argv[0])
+    found = shutil.which(PROGRAM) is not None or called.name != PROGRAM
+    return PROGRAM if found else shlex.quote(from_here(str(called.absolute())))

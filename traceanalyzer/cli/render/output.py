@@ -25,7 +25,7 @@ def terminal_width() -> int:
 
 
 def rendered(
-    answer: "Answer", form: str, top: int = 20, table: str | None = None, hints: bool = False, inputs: str = ""
+    answer: "Answer", form: str, top: int = 20, table: str | None = None, *, hints: bool = False, inputs: str = ""
 ) -> str:
     """The answer in one of `FORMATS`. Raises `UsageError` where it has no such table."""
     if table is not None:
@@ -42,7 +42,7 @@ def rendered(
 
     if form == "markdown":
         return as_markdown(answer, top, table)
-    return as_terminal(answer, top, table, terminal_width(), hints, inputs)
+    return as_terminal(answer, top, table, terminal_width(), hints=hints, inputs=inputs)
 
 
 def deliver(text: str, target: Path | None) -> None:

@@ -6,17 +6,20 @@ from collections.abc import Sequence
 from traceanalyzer.cli.render.text import BETWEEN_FRAMES, cell, heading, printable, shortened, shortened_stack, width_of
 from traceanalyzer.cli.render.views import columns_shown, frames_shown, view_of
 from traceanalyzer.passes.answer import Answer, Frame
-from traceanalyzer.schema.column import Type
+from traceanalyzer.schema.column import Column, Type
 
 GAP = "  "
 NARROWEST = 12
+INDENT = 4
 _NUMBERS = frozenset({Type.INT64, Type.INT32, Type.FLOAT64})
 _MARKDOWN = str.maketrans({c: "\\" + c for c in "\\`*_[]|~!"} | {"@": "&#64;"})
 
 Cell = str | list[str]
 
 
-def as_terminal(answer: Answer, top: int, table: str | None, width: int, hints: bool = True, inputs: str = "") -> str:
+def as_terminal(
+    answer: Answer, top: int, table: str | None, width: int, *, hints: bool = True, inputs: str = ""
+) -> str:
     """The answer as text for a terminal: notes, tables, findings, and commands worth running next.
 
     `inputs` is what the command line said of the store or the files, to be repeated in those commands.
@@ -41,16 +44,41 @@ def _hints(answer: Answer, inputs: str) -> str:
 def _terminal_table(answer: Answer, frame: Frame, top: int, width: int, titled: bool) -> str:
     columns = columns_shown(answer, frame)
     rows = cut(frame, top)
-    name = printable(frame.spec.name)
     if not len(frame):
-        return f"{name}: none"
+        return f"{printable(frame.spec.name)}: none"
+    lines = [f"{printable(frame.spec.name)}: {printable(frame.spec.meaning)}"] if titled else []
+    beneath = view_of(answer).beneath.get(frame.spec.name)
+    if beneath is not None:
+        below = [cell(value, column) for column in columns if column.name == beneath for value in rows.columns[beneath]]
+        columns = [column for column in columns if column.name != beneath]
     cells = [[cell(value, column) for value in rows.columns[column.name]] for column in columns]
     heads = [printable(heading(column)) for column in columns]
-    lines = [f"{name}: {printable(frame.spec.meaning)}"] if titled else []
-    lines += aligned(heads, cells, [column.type in _NUMBERS for column in columns], width)
-    if len(rows) < len(frame):
-        lines.append(f"... {len(frame) - len(rows):,} more rows; --top 0 lists all")
-    return "\n".join(lines)
+    table = aligned(heads, cells, [_is_number(rows, column) for column in columns], width)
+    if beneath is not None and below:
+        indent = " " * INDENT
+        table[1:] = [
+            text
+            for row, more in zip(table[1:], below, strict=True)
+            for text in (row, indent + _fit(more, width - INDENT))
+        ]
+    lines += [line.rstrip() for line in table]
+    return "\n".join([*lines, *_cut_off(answer, frame, top)])
+
+
+def _cut_off(answer: Answer, frame: Frame, top: int) -> list[str]:
+    """The line that says that rows may be missing. A question that cut its rows itself does not tell how many."""
+    if not frame.spec.cut or not 0 < top <= len(frame):
+        return []
+    if len(frame) > top:
+        return [f"... {len(frame) - top:,} more rows; --top 0 lists all"]
+    said = any("--top 0" in warning for warning in answer.warnings)
+    return [] if said or answer.command == "sql" else [f"... the first {top:,} rows; --top 0 lists all"]
+
+
+def _is_number(frame: Frame, column: Column) -> bool:
+    """Whether a column is to be aligned to the right and never shortened; columns of `sql` only show it by values."""
+    values = [value for value in frame.columns[column.name] if value is not None]
+    return column.type in _NUMBERS or (bool(values) and all(isinstance(value, (int, float)) for value in values))
 
 
 def cut(frame: Frame, top: int) -> Frame:
@@ -109,7 +137,7 @@ def as_markdown(answer: Answer, top: int, table: str | None) -> str:
     rows = cut(frame, top)
     lines = [
         "| " + " | ".join(_markdown(heading(column)) for column in columns) + " |",
-        "|" + "|".join(" ---: " if column.type in _NUMBERS else " --- " for column in columns) + "|",
+        "|" + "|".join(" ---: " if _is_number(rows, column) else " --- " for column in columns) + "|",
     ]
     lines += [
         "| " + " | ".join(_markdown(_plain(cell(row[column.name], column))) for column in columns) + " |"

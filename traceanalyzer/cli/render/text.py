@@ -1,7 +1,9 @@
 """Text that is safe and fits: names in traces are hostile, and longer than a line."""
 
+import os
 import unicodedata
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from traceanalyzer.schema.column import Column
@@ -84,7 +86,14 @@ def cell(value: Any, column: Column) -> str | list[str]:
         return "yes" if value else "no"
     if column.name in _INSTANTS and isinstance(value, int):
         return str(value)
+    if column.name == "path" and isinstance(value, str):
+        return printable(from_here(value))
     return printable(format_value(value, column.unit))
+
+
+def from_here(path: str) -> str:
+    """The path from the working directory, where it lies in there."""
+    return path.removeprefix(f"{Path.cwd()}{os.sep}")
 
 
 def heading(column: Column) -> str:

@@ -11,16 +11,21 @@ class View:
     """The view of one command.
 
     `shown` are the tables on a terminal, in order; none: all of them. `columns` picks the columns of a table; a table
-    that is not named there, and a name that a table lacks, is no error. `hints` are commands worth running next.
+    that is not named there, and a name that a table lacks, is no error. `beneath` names the column of a table that gets
+    a line of its own beneath each row. `hints` are commands worth running next.
     """
 
     shown: tuple[str, ...] = ()
     columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    beneath: dict[str, str] = field(default_factory=dict)
     hints: tuple[tuple[str, str], ...] = ()
 
 
 WHEN_SEVERAL = frozenset({"run", "capture"})
 """Columns that are shown only where they tell rows apart."""
+
+_TELLING = ("run", "rank", "device")
+"""Columns that people know a device by; where these tell the rows apart, the number of the capture is noise."""
 
 VIEWS = {
     "ingest": View(
@@ -72,18 +77,20 @@ VIEWS = {
                 "stack",
             ),
             "gaps": (
+                "duration_ns",
+                "cause",
                 "capture",
                 "rank",
                 "device",
+                "step",
                 "gap",
                 "start_ns",
-                "duration_ns",
-                "step",
-                "cause",
+                "previous_op",
                 "next_op",
                 "stack",
             ),
         },
+        beneath={"stacks": "stack", "gaps": "stack"},
         hints=(
             ("traceanalyzer gaps --table gaps", "the longest gaps one by one"),
             ("traceanalyzer gaps --lane compute", "when no compute kernel ran, also under copies and communication"),
@@ -91,8 +98,15 @@ VIEWS = {
         ),
     ),
     "ledger": View(
-        columns={"ledger": ("capture", "rank", "device", "step", "category", "ns", "share")},
-        hints=(("traceanalyzer gaps", "the stacks behind the idle categories"),),
+        shown=("totals",),
+        columns={
+            "ledger": ("capture", "rank", "device", "step", "category", "ns", "share"),
+            "totals": ("run", "capture", "rank", "device", "category", "ns", "share"),
+        },
+        hints=(
+            ("traceanalyzer ledger --table ledger", "the same for each step"),
+            ("traceanalyzer gaps", "the stacks behind the idle categories"),
+        ),
     ),
     "steps": View(
         columns={
@@ -125,8 +139,8 @@ def frames_shown(answer: Answer, table: str | None) -> list[Frame]:
     """Tables to print on a terminal: `table` alone, else those of the view. Raises `UsageError` for an unknown one."""
     if table is not None:
         return [answer.table(table)]
-    names = view_of(answer).shown or tuple(answer.tables)
-    return [answer.tables[name] for name in names if name in answer.tables]
+    names = [name for name in view_of(answer).shown if name in answer.tables]
+    return [answer.tables[name] for name in names or answer.tables]
 
 
 def columns_shown(answer: Answer, frame: Frame) -> list[Column]:
@@ -135,10 +149,14 @@ def columns_shown(answer: Answer, frame: Frame) -> list[Column]:
     chosen = view_of(answer).columns.get(frame.spec.name)
     if chosen is None:
         return list(frame.spec.columns)
-    return [by_name[name] for name in chosen if name in by_name and _worth(name, frame.columns[name])]
+    return [by_name[name] for name in chosen if name in by_name and _worth(name, frame)]
 
 
-def _worth(name: str, values: list[object]) -> bool:
-    if name in WHEN_SEVERAL:
-        return len(set(values)) > 1
-    return not values or any(value is not None for value in values)
+def _worth(name: str, frame: Frame) -> bool:
+    values = frame.columns[name]
+    if name not in WHEN_SEVERAL:
+        return not values or any(value is not None for value in values)
+    if name == "capture" and {"rank", "device"} <= set(frame.columns):
+        telling = [frame.columns[column] for column in _TELLING if column in frame.columns]
+        return len(set(zip(values, *telling, strict=True))) > len(set(zip(*telling, strict=True)))
+    return len(set(values)) > 1
