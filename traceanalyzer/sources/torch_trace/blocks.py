@@ -244,11 +244,9 @@ def _last_boundary(text: bytes) -> tuple[int, int] | None:
     window = 1 << 14
     while True:
         start = max(0, len(text) - window)
-        last = None
-        for last in _BOUNDARY.finditer(text, start):
-            pass
-        if last is not None:
-            return last.start() + 1, last.end()
+        found = list(_BOUNDARY.finditer(text, start))
+        if found:
+            return found[-1].start() + 1, found[-1].end()
         if start == 0:
             return None
         window *= 8

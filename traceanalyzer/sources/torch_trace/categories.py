@@ -13,9 +13,18 @@ OPERATION_KINDS = {
     "memset": OpKind.MEMSET,
 }
 
-CALL_CATEGORIES = frozenset(
-    "cuda_runtime cuda_driver runtime hip_runtime hip_driver privateuse1_runtime privateuse1_driver mtia_runtime"
-    " xpu_runtime xpu_driver glow_runtime".split()
+CALL_CATEGORIES = (
+    "cuda_runtime",
+    "cuda_driver",
+    "runtime",
+    "hip_runtime",
+    "hip_driver",
+    "privateuse1_runtime",
+    "privateuse1_driver",
+    "mtia_runtime",
+    "xpu_runtime",
+    "xpu_driver",
+    "glow_runtime",
 )
 
 EVENT_KINDS = {
@@ -76,7 +85,9 @@ def special_kind(name: str, kind: EventKind) -> EventKind:
 
 def is_launch(name: str) -> bool:
     """Whether a call enqueues work on a device: without any device record there is something wrong."""
-    return name.startswith(("cuda", "cu", "hip")) and ("LaunchKernel" in name or "GraphLaunch" in name or "ModuleLaunch" in name)
+    return name.startswith(("cuda", "cu", "hip")) and (
+        "LaunchKernel" in name or "GraphLaunch" in name or "ModuleLaunch" in name
+    )
 
 
 def is_host_to_host(name: str) -> bool:

@@ -12,7 +12,6 @@ from traceanalyzer.sources.torch_trace.held import HeldBatches
 from traceanalyzer.sources.torch_trace.records import ABSENT, CollectiveArguments, Event, arguments_of
 
 
-
 class Collectives:
     """Collects collectives; also the ranks that they say their writer has."""
 
@@ -72,5 +71,3 @@ def _peer(arguments: CollectiveArguments) -> Any:
     if "recv" in kind or "receive" in kind:
         return arguments.source_rank
     return arguments.destination_rank if arguments.destination_rank != ABSENT else arguments.source_rank
-
-

@@ -111,9 +111,7 @@ class ThreadEvents:
             self._launch_names = np.concatenate((self._launch_names, more))
         self.launches += int(self._launch_names[names[rows]].sum())
 
-    def _add_operators(
-        self, events: list[Event], rows: NDArray[np.intp], processes: Times, filler: "_Filler"
-    ) -> None:
+    def _add_operators(self, events: list[Event], rows: NDArray[np.intp], processes: Times, filler: "_Filler") -> None:
         if not len(rows):
             return
         chosen = [events[i] for i in rows.tolist()]

@@ -11,10 +11,22 @@ from traceanalyzer.sources.torch_trace.columns import integers, narrow, with_val
 from traceanalyzer.sources.torch_trace.records import ABSENT, whole_number
 
 _SAFE_KEYS = (
-    "schemaVersion record_shapes with_stack with_modules profile_memory with_flops cupti_version cuda_runtime_version"
-    " cuda_driver_version roctracer_version rocprofiler_version hip_runtime_version hip_driver_version trace_id"
-    " displayTimeUnit"
-).split()
+    "schemaVersion",
+    "record_shapes",
+    "with_stack",
+    "with_modules",
+    "profile_memory",
+    "with_flops",
+    "cupti_version",
+    "cuda_runtime_version",
+    "cuda_driver_version",
+    "roctracer_version",
+    "rocprofiler_version",
+    "hip_runtime_version",
+    "hip_driver_version",
+    "trace_id",
+    "displayTimeUnit",
+)
 _SAFE_DISTRIBUTED = ("backend", "nccl_version", "pg_count")
 _SAFE_GROUP = ("pg_name", "pg_desc", "backend_config", "pg_size", "ranks")
 _MOST_GROUPS = 1 << 16
@@ -61,7 +73,9 @@ def _safe(metadata: dict[str, Any], distributed: dict[str, Any]) -> dict[str, An
     name = metadata.get("traceName")
     if isinstance(name, str):
         out["traceName"] = clean(name.replace("\\", "/").rsplit("/", 1)[-1])
-    known = {k: clean(v) if isinstance(v, str) else v for k in _SAFE_DISTRIBUTED if (v := distributed.get(k)) is not None}
+    known = {
+        k: clean(v) if isinstance(v, str) else v for k in _SAFE_DISTRIBUTED if (v := distributed.get(k)) is not None
+    }
     groups = distributed.get("pg_config")
     if isinstance(groups, list):
         kept = [{k: group[k] for k in _SAFE_GROUP if k in group} for group in groups if isinstance(group, dict)]

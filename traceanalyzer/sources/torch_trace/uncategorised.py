@@ -36,7 +36,9 @@ class Uncategorised:
         for pid, count in self._others.items():
             name = names.of_process(identities.number(pid))
             if name == "Overlap Analysis":
-                text = "Rows that the exporter derived from others (overlap analysis) were left out: they are no records."
+                text = (
+                    "Rows that the exporter derived from others (overlap analysis) were left out: they are no records."
+                )
                 sink.note("derived_rows", text, count, Severity.INFO)
             elif "hardware" in name.lower() or name == "CUDA functions":
                 text = f"Work of devices that are neither CUDA nor HIP devices ({name}) is not counted as operations."
