@@ -165,14 +165,14 @@ class TraceText:
                 yield block.events
             elif joins < _MOST_JOINS and not block.broken:
                 joins += 1
-                size = 2 * len(self._buffer)
+                size = 2 * len(self._buffer) + self._block_bytes
             else:
                 found = self._salvage(self._buffer[:end], final=False)
                 skipped = found.consumed or self._skip()
                 self._buffer = self._buffer[skipped:]
                 if not found.ended:
                     self._buffer = self._buffer.lstrip(_SPACE + b",")
-                size, joins = self._block_bytes if skipped else 2 * len(self._buffer), 0
+                size, joins = self._block_bytes if skipped else 2 * len(self._buffer) + self._block_bytes, 0
                 yield found.events
                 if found.ended:
                     return
