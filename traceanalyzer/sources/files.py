@@ -1,5 +1,6 @@
 """Files as they lie: plain, gzipped (one or many members) or zipped, with progress by bytes of the file itself."""
 
+import struct
 import tempfile
 import zipfile
 import zlib
@@ -16,6 +17,8 @@ _BLOCK = 1 << 20
 _BITE = 1 << 14
 GZIP_MAGIC = b"\x1f\x8b"
 ZIP_MAGIC = b"PK\x03\x04"
+_ZIP_HEADER = struct.Struct("<6x2H16x2H")  # flags, method, length of the name, length of the extra field
+_ZIP_ENCRYPTED = 1
 
 Progress = Callable[[int], None]
 """Told how many more bytes of the file, as it lies on disk, were read."""
@@ -29,12 +32,14 @@ class TraceFile:
     """One input file.
 
     `damage` says after reading whether its compression ended early or broke: what came before is delivered.
+    `remark` says what was odd but lost nothing.
     Raises `SourceError` where the file cannot be opened.
     """
 
     def __init__(self, path: str | Path, progress: Progress = _no_progress) -> None:
         self.path = Path(path)
         self.damage: str | None = None
+        self.remark: str | None = None
         self._progress = progress
         try:
             if not self.path.is_file():
@@ -89,10 +94,11 @@ class TraceFile:
             # Small bites: what precedes a damaged place is delivered but for a bite.
             while raw := file.read(_BITE):
                 self._progress(len(raw))
-                while raw:
+                pending = False  # the decoder has taken all its input but still holds output
+                while raw or pending:
                     if fresh and not GZIP_MAGIC.startswith(raw[:2]):
                         if raw.strip(b"\x00"):
-                            self.damage = "bytes after the end of the gzip data were left out"
+                            self.remark = "bytes after the end of the gzip data were left out"
                         return
                     fresh = False
                     try:
@@ -102,6 +108,7 @@ class TraceFile:
                         return
                     if out:
                         yield out
+                    pending = len(out) == size and not decoder.eof
                     raw = decoder.unconsumed_tail
                     if decoder.eof:
                         raw = decoder.unused_data
@@ -111,7 +118,14 @@ class TraceFile:
 
     def _unzip(self, size: int) -> Iterator[bytes]:
         try:
-            with zipfile.ZipFile(self.path) as archive:
+            archive = zipfile.ZipFile(self.path)
+        except (zipfile.BadZipFile, NotImplementedError):
+            # The list of members stands at the end: the file was cut. The first member can still be read.
+            self.damage = "the zip data ends early"
+            yield from self._first_zip_member(size)
+            return
+        try:
+            with archive:
                 members = [m for m in archive.infolist() if not m.is_dir() and "__MACOSX" not in m.filename]
                 if len(members) != 1:
                     raise SourceError(
@@ -129,6 +143,28 @@ class TraceFile:
         except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
             if self.damage is None:
                 self.damage = f"the zip data is damaged ({error})"
+
+    def _first_zip_member(self, size: int) -> Iterator[bytes]:
+        """The first member of a zip archive without its end, as far as it goes."""
+        with self.path.open("rb") as file:
+            header = file.read(_ZIP_HEADER.size)
+            if len(header) < _ZIP_HEADER.size:
+                return
+            flags, method, name_length, extra_length = _ZIP_HEADER.unpack(header)
+            file.seek(name_length + extra_length, 1)
+            if flags & _ZIP_ENCRYPTED or method != zipfile.ZIP_DEFLATED:
+                return
+            decoder, pending = zlib.decompressobj(-zlib.MAX_WBITS), False
+            while raw := file.read(_BITE):
+                self._progress(len(raw))
+                while (raw or pending) and not decoder.eof:
+                    try:
+                        out = decoder.decompress(raw, size)
+                    except zlib.error:
+                        return
+                    if out:
+                        yield out
+                    raw, pending = decoder.unconsumed_tail, len(out) == size
 
     @contextmanager
     def on_disk(self) -> Iterator[Path]:

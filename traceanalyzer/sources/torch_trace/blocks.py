@@ -165,14 +165,14 @@ class TraceText:
                 yield block.events
             elif joins < _MOST_JOINS and not block.broken:
                 joins += 1
-                size = 2 * len(self._buffer)
+                size = 2 * len(self._buffer) + self._block_bytes
             else:
                 found = self._salvage(self._buffer[:end], final=False)
                 skipped = found.consumed or self._skip()
                 self._buffer = self._buffer[skipped:]
                 if not found.ended:
                     self._buffer = self._buffer.lstrip(_SPACE + b",")
-                size, joins = self._block_bytes if skipped else 2 * len(self._buffer), 0
+                size, joins = self._block_bytes if skipped else 2 * len(self._buffer) + self._block_bytes, 0
                 yield found.events
                 if found.ended:
                     return
@@ -244,11 +244,9 @@ def _last_boundary(text: bytes) -> tuple[int, int] | None:
     window = 1 << 14
     while True:
         start = max(0, len(text) - window)
-        last = None
-        for last in _BOUNDARY.finditer(text, start):
-            pass
-        if last is not None:
-            return last.start() + 1, last.end()
+        found = list(_BOUNDARY.finditer(text, start))
+        if found:
+            return found[-1].start() + 1, found[-1].end()
         if start == 0:
             return None
         window *= 8

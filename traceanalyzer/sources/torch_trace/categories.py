@@ -13,20 +13,18 @@ OPERATION_KINDS = {
     "memset": OpKind.MEMSET,
 }
 
-CALL_CATEGORIES = frozenset(
-    [
-        "cuda_runtime",
-        "cuda_driver",
-        "runtime",
-        "hip_runtime",
-        "hip_driver",
-        "privateuse1_runtime",
-        "privateuse1_driver",
-        "mtia_runtime",
-        "xpu_runtime",
-        "xpu_driver",
-        "glow_runtime",
-    ]
+CALL_CATEGORIES = (
+    "cuda_runtime",
+    "cuda_driver",
+    "runtime",
+    "hip_runtime",
+    "hip_driver",
+    "privateuse1_runtime",
+    "privateuse1_driver",
+    "mtia_runtime",
+    "xpu_runtime",
+    "xpu_driver",
+    "glow_runtime",
 )
 
 EVENT_KINDS = {

@@ -46,11 +46,10 @@ def integers(values: Sequence[Any], absent: int = ABSENT) -> np.ma.MaskedArray[A
 
 
 def _plain_integers(values: Sequence[Any]) -> NDArray[np.int64]:
-    if set(map(type, values)) <= {int}:
-        try:
-            return np.array(values, np.int64)
-        except OverflowError:
-            pass
+    try:
+        return np.array(values, np.int64)  # numpy reads texts of whole numbers as well
+    except (TypeError, ValueError, OverflowError):
+        pass
     numbers = [whole_number(value) for value in values]
     return np.array([ABSENT if n is None or abs(n) > _INT64_MAX else n for n in numbers], np.int64)
 

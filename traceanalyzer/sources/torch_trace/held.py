@@ -51,7 +51,7 @@ class HeldBatches:
             with self._file as file:
                 file.seek(0)
                 for _ in range(self._on_disk):
-                    yield pickle.load(file)
+                    yield pickle.load(file)  # written by ourselves, in a file without a name
             self._file, self._on_disk = None, 0
         batches, self._batches = self._batches, []
         yield from batches

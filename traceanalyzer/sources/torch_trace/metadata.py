@@ -10,7 +10,7 @@ from traceanalyzer.schema.sink import Sink, Values
 from traceanalyzer.sources.torch_trace.columns import integers, narrow, with_values
 from traceanalyzer.sources.torch_trace.records import ABSENT, whole_number
 
-_SAFE_KEYS = [
+_SAFE_KEYS = (
     "schemaVersion",
     "record_shapes",
     "with_stack",
@@ -26,7 +26,7 @@ _SAFE_KEYS = [
     "hip_driver_version",
     "trace_id",
     "displayTimeUnit",
-]
+)
 _SAFE_DISTRIBUTED = ("backend", "nccl_version", "pg_count")
 _SAFE_GROUP = ("pg_name", "pg_desc", "backend_config", "pg_size", "ranks")
 _MOST_GROUPS = 1 << 16

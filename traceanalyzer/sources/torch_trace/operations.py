@@ -1,5 +1,6 @@
 """Device operations: kernels, copies and memory sets -> `gpu_ops`."""
 
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -46,11 +47,12 @@ class Operations:
     ) -> None:
         """Takes events of the categories of operations."""
         arguments = arguments_of(events, OperationArguments)
-        device = narrow(either(integers([a.device for a in arguments]), integers([_pid(event) for event in events])))
-        names = [event.name or "" for event in events]
-        on_host = np.array(
-            [k == OpKind.MEMCPY and is_host_to_host(n) for k, n in zip(kinds.tolist(), names, strict=True)]
-        )
+        device = narrow(integers([a.device for a in arguments]))
+        if np.ma.getmaskarray(device).any():
+            device = narrow(either(integers([a.device for a in arguments]), integers([event.pid for event in events])))
+        on_host = np.zeros(len(events), np.bool_)
+        copies = np.flatnonzero(kinds == OpKind.MEMCPY)
+        on_host[copies] = [is_host_to_host(events[i].name or "") for i in copies.tolist()]
         unplaced = np.ma.getmaskarray(device) & ~on_host
         if on_host.any():
             text = "Copies from host to host never touch the device and are not counted as its operations."
@@ -58,31 +60,20 @@ class Operations:
         if unplaced.any():
             text = "Operations that name no device were left out."
             self._sink.note("operations_without_device", text, int(unplaced.sum()))
+        columns: dict[str, Values] = {"device": device.data, "kind": kinds, "start_ns": start, "end_ns": end}
         kept = np.flatnonzero(~(on_host | unplaced))
         if len(kept) < len(events):
             picked = kept.tolist()
             events, arguments = [events[i] for i in picked], [arguments[i] for i in picked]
-            kinds, start, end, device = kinds[kept], start[kept], end[kept], device[kept]
+            columns = {name: values[kept] for name, values in columns.items()}
         if events:
-            self._hold(events, arguments, kinds, start, end, device.data)
+            self._hold(events, arguments, columns)
 
-    def _hold(
-        self,
-        events: list[Event],
-        arguments: list[OperationArguments],
-        kinds: NDArray[np.uint8],
-        start: NDArray[np.int64],
-        end: NDArray[np.int64],
-        device: NDArray[np.int32],
-    ) -> None:
-        columns: dict[str, Values] = {
-            "device": device,
+    def _hold(self, events: list[Event], arguments: list[OperationArguments], columns: dict[str, Values]) -> None:
+        columns |= {
             "context": integers([a.context for a in arguments]),
             "stream": either(integers([a.stream for a in arguments]), integers([event.tid for event in events])),
-            "kind": kinds,
             "name": codes(self._sink.texts, [event.name or "" for event in events], len(events)),
-            "start_ns": start,
-            "end_ns": end,
             "bytes": integers([a.bytes for a in arguments]),
             "graph_id": integers([a.graph_id for a in arguments], 0),
             "graph_node_id": integers([a.graph_node_id for a in arguments], 0),
@@ -97,13 +88,13 @@ class Operations:
         occupancy = np.array([a.occupancy or 0.0 for a in arguments], np.float64)
         columns["occupancy_pct"] = np.ma.MaskedArray(occupancy, ~(occupancy > 0))
         columns |= _extents("grid", [a.grid for a in arguments]) | _extents("block", [a.block for a in arguments])
-        columns |= self._copy_columns(events, kinds)
+        columns |= self._copy_columns(events, columns["kind"])
         self._look_at_external_ids(columns)
         with_collective = [i for i, a in enumerate(arguments) if a.collective is not None]
         if with_collective:
             numbers = np.array(with_collective, np.int64) + self.count
             self._collectives.on_device([events[i] for i in with_collective], numbers)
-        self.devices.update(np.unique(device).tolist())
+        self.devices.update(np.unique(columns["device"]).tolist())
         self._held.add(with_values(columns))
 
     def _look_at_external_ids(self, columns: dict[str, Values]) -> None:
@@ -144,25 +135,19 @@ class Operations:
             self._sink.write("gpu_ops", columns)
 
 
-def _pid(event: Event) -> Any:
-    return event.pid if event.pid is not None else ""
-
-
 def _extents(name: str, values: list[Any]) -> dict[str, Values]:
     """Three columns of the extents of grids or blocks."""
-    plain = [v if isinstance(v, list) and len(v) == 3 else None for v in values]
-    missing = np.array([v is None for v in plain])
-    if missing.all():
+    known = [isinstance(v, list) and len(v) == 3 for v in values]
+    if not any(known):
         return {}
-    flat = np.array([0, 0, 0] * len(plain) if missing.all() else [v or (0, 0, 0) for v in plain], np.int64)
-    columns = {}
-    for k, axis in enumerate(_AXES):
-        columns[f"{name}_{axis}"] = narrow(np.ma.MaskedArray(flat[:, k], missing))
-    return columns
+    plain = [v if good else (0, 0, 0) for v, good in zip(values, known, strict=True)]
+    flat = np.fromiter(chain.from_iterable(plain), np.int64, 3 * len(plain)).reshape(-1, 3)
+    missing = ~np.array(known)
+    return {f"{name}_{axis}": narrow(np.ma.MaskedArray(flat[:, k], missing)) for k, axis in enumerate(_AXES)}
 
 
 class ProcessOf:
-    """Which process launched an operation: the only one that made calls, else the one whose call has the correlation."""
+    """Which process launched an operation: the only one that made calls, else the one whose call it belongs to."""
 
     def __init__(self, calls: dict[int, list[NDArray[np.int64]]], fallback: int | None) -> None:
         self.only = next(iter(calls)) if len(calls) == 1 else fallback if not calls else None

@@ -30,6 +30,7 @@ from traceanalyzer.sources.torch_trace.times import nanoseconds
 from traceanalyzer.sources.torch_trace.uncategorised import Uncategorised
 
 Times = NDArray[np.int64]
+_FLOWS_AND_COMPLETE = frozenset("stfX")  # flows repeat the correlation and are not read
 
 
 class _Class(IntEnum):
@@ -111,9 +112,10 @@ class TorchReader:
 
     def _take(self, events: list[Event]) -> None:
         complete = [event for event in events if event.ph == "X"]
-        self._events += len(complete)
-        if len(complete) < len(events):
-            self._take_others([event for event in events if event.ph != "X"])
+        others = [event for event in events if event.ph not in _FLOWS_AND_COMPLETE]
+        self._events += len(events) - len(others)
+        if others:
+            self._take_others(others)
         if complete:
             self._take_complete(complete)
 
@@ -125,12 +127,12 @@ class TorchReader:
             self._names.add([event for event in events if event.ph == "M"])
         if phases["i"] or phases["I"]:
             self._take_instants([event for event in events if event.ph in ("i", "I")])
-        for phase in phases.keys() - {"", "M", "i", "I", "s", "t", "f"}:
+        for phase in phases.keys() - {"", "M", "i", "I"}:
             self._unknown[f"phase {phase}"] += phases[phase]
 
     def _take_instants(self, events: list[Event]) -> None:
         instants, valid = nanoseconds([event.ts for event in events])
-        events, instants = self._readable(events, valid, instants)
+        events, instants = self._readable(events, valid), instants[valid]
         memory = np.array([event.name == "[memory]" for event in events], np.bool_)
         if memory.any():
             chosen = [event for event, is_memory in zip(events, memory.tolist(), strict=True) if is_memory]
@@ -140,22 +142,20 @@ class TorchReader:
             chosen = [event for event, is_memory in zip(events, memory.tolist(), strict=True) if not is_memory]
             self._threads.add_marks(chosen, instants[~memory])
 
-    def _readable(
-        self, events: list[Event], valid: NDArray[np.bool_], *times: Times
-    ) -> tuple[list[Event], *tuple[Times, ...]]:
+    def _readable(self, events: list[Event], valid: NDArray[np.bool_]) -> list[Event]:
         """Only the events whose times could be read."""
         if valid.all():
-            return events, *times
+            return events
         text = "Events without a readable time, or with one beyond 64 bits, were left out."
         self._sink.note("time_unreadable", text, int((~valid).sum()))
-        return [events[i] for i in np.flatnonzero(valid).tolist()], *(t[valid] for t in times)
+        return [events[i] for i in np.flatnonzero(valid).tolist()]
 
     def _take_complete(self, events: list[Event]) -> None:
         start, valid = nanoseconds([event.ts for event in events])
         length, length_valid = nanoseconds([event.dur or b"0" for event in events])
         end = start + length
-        beyond = (length > 0) & (end < start)
-        events, start, end = self._readable(events, valid & length_valid & ~beyond, start, end)
+        valid &= length_valid & ~((length > 0) & (end < start))
+        events, start, end = self._readable(events, valid), start[valid], end[valid]
         if not events:
             return
         negative = end < start
@@ -166,12 +166,11 @@ class TorchReader:
         classes = np.fromiter(map(self._classes.__getitem__, [event.cat for event in events]), np.uint8, len(events))
         self._take_operations(events, classes, start, end)
         on_thread = (classes >= _Class.THREAD) & (classes < _Class.DEVICE_ROW)
-        if not (classes == _Class.NO_CATEGORY).any():
-            self._take_threads(events, classes, on_thread, start, end)
-        else:
-            operators = self._uncategorised.operators(events, classes == _Class.NO_CATEGORY)
+        if (uncategorised := classes == _Class.NO_CATEGORY).any():
+            operators = self._uncategorised.operators(events, uncategorised)
             classes = np.where(operators, _Class.THREAD + EventKind.OPERATOR, classes).astype(np.uint8)
-            self._take_threads(events, classes, on_thread | operators, start, end)
+            on_thread |= operators
+        self._take_threads(events, classes, on_thread, start, end)
         if (classes >= _Class.DEVICE_ROW).any():
             self._take_rest(events, classes, start, end)
 
@@ -213,7 +212,7 @@ class TorchReader:
         self._names.write(self._sink, self._threads.threads)
         write_devices(self._sink, self._text.metadata, self._operations.devices)
         self._sink.facts.whole = self._text.whole and self._file.damage is None
-        self._sink.facts.several_ranks = len(self._threads.calls) > 1
+        self._sink.facts.several_ranks = self._has_several_processes()
         write_facts(self._sink, self._text.metadata, self._collectives.ranks, self._extent.of_recording())
         self._note_damage()
         self._note_gaps_in_records()
@@ -222,10 +221,16 @@ class TorchReader:
         processes = {process for process, _thread in self._threads.threads}
         return next(iter(processes)) if len(processes) == 1 else None
 
+    def _has_several_processes(self) -> bool:
+        """Whether operations may belong to one of several processes (accelerators of other kinds call themselves)."""
+        return len(self._threads.calls) > 1 and self._operations.count > 0
+
     def _note_damage(self) -> None:
         note, text = self._sink.note, self._text
         if self._file.damage:
             note("compression_damaged", f"The file could not be unpacked to its end: {self._file.damage}.")
+        if self._file.remark:
+            note("file_remark", f"The file is odd but whole: {self._file.remark}.", severity=Severity.INFO)
         if not text.whole:
             note("truncated", f"The file ends early: what came after its last whole event is lost{_tail(text)}.")
         if text.lost:
@@ -258,8 +263,11 @@ class TorchReader:
         for category, count in sorted(self._unknown.items()):
             sentence = f"Events of the unknown category {category[:60]!r} were left out."
             note("unknown_category", sentence, count, Severity.INFO)
-        if len(self._threads.calls) > 1:
-            sentence = "Several processes made calls to the device; operations are joined to them by correlation where it is unique."
+        if self._has_several_processes():
+            sentence = (
+                "Several processes made calls to the device; operations belong to the one whose call has their"
+                " correlation, where only one has."
+            )
             note("several_processes", sentence, len(self._threads.calls))
 
 

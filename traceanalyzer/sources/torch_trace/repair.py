@@ -8,10 +8,11 @@ from traceanalyzer.sources.torch_trace.records import Event, decode_event, event
 
 _BOUNDARY = re.compile(rb"\}(\s*,\s*)(?=\{)")
 _END_OF_ARRAY = re.compile(rb"\s*,?\s*\](?=\s*(?:,\s*\"|\}\s*$|$))")
+_CLOSING = re.compile(rb"\}\s*,?\s*\](?=\s*(?:,\s*\"|\}\s*$|$))")
 _ESCAPE = re.compile(r"\\(?:([\"\\/bfnrt]|u[0-9a-fA-F]{4})|)")
 _BARE_WORD = re.compile(r"([:,\[]\s*)[-+]?(?:nan|inf|infinity|n/a|none|undefined|null)(?=\s*[,}\]])", re.IGNORECASE)
 _AFTER_STRING = re.compile(r"\s*(?:[}\]:]|,\s*[\"{\[\d\-tfn]|$)")
-_MOST_PIECES = 16
+_MOST_PIECES = 64
 _MOST_REPAIRED = 3
 _LONGEST_WORD = 16
 _LONGEST = 4 << 20
@@ -38,53 +39,96 @@ def salvage(text: bytes, final: bool) -> Salvage:
     The text is cut at every probable boundary; a piece that is no whole event is joined with those after it, then
     repaired alone, then given up. Unless `final`, an unfinished event at the end of the text is left for later.
     """
-    out = Salvage()
-    borders = [(m.start() + 1, m.end()) for m in _BOUNDARY.finditer(text)]
-    starts = [0, *(after for _before, after in borders)]
-    ends = [*(before for before, _after in borders), len(text)]
-    i = 0
-    while i < len(starts) and not out.ended:
-        out.consumed = starts[i]
-        taken = _take(text, starts, ends, i, final, out)
-        if taken is None:
-            return out
-        i += taken
-    if not out.ended:
-        out.consumed = len(text)
-    return out
+    return _Pieces(text, final).read()
 
 
-def _take(text: bytes, starts: list[int], ends: list[int], i: int, final: bool, out: Salvage) -> int | None:
-    """Takes the event that begins with piece i; how many pieces it used, or None if the text ends before it does."""
-    for j in range(i, min(i + _MOST_PIECES, len(starts))):
-        if ends[j] - starts[i] > _LONGEST and j > i:
-            break
-        cut_short = not final and j + 1 == len(starts)
-        state = _whole(text, starts[i], ends[j], cut_short, out)
-        if state == "whole":
-            return j - i + 1
-        if state == "broken":
-            break
-        if cut_short and ends[j] - starts[i] < _LONGEST:
-            return None  # more text may finish it
-    return _give_up(text, starts, ends, i, final, out)
+class _Pieces:
+    """A text cut at every probable boundary."""
 
+    def __init__(self, text: bytes, final: bool) -> None:
+        borders = [(m.start() + 1, m.end()) for m in _BOUNDARY.finditer(text)]
+        self._text = text
+        self._final = final
+        self._starts = [0, *(after for _before, after in borders)]
+        self._ends = [*(before for before, _after in borders), len(text)]
+        self._out = Salvage()
 
-def _whole(text: bytes, start: int, end: int, cut_short: bool, out: Salvage) -> str:
-    """Whether the piece is a "whole" event (then it is kept), "open" (its end is missing) or "broken"."""
-    piece = text[start:end]
-    try:
-        event = decode_event(piece)
-    except ValueError as error:
-        if (stop := _end_inside(piece)) is not None:
-            event, length, ended = stop
-            out.events.append(event)
-            out.consumed, out.ended = start + length, ended
-            return "whole"
-        return "open" if _is_open(piece, error, _LONGEST_WORD if cut_short else 0) else "broken"
-    if event is not None:
-        out.events.append(event)
-    return "whole"
+    def read(self) -> Salvage:
+        out, i = self._out, 0
+        while i < len(self._starts) and not out.ended:
+            out.consumed = self._starts[i]
+            taken = self._take(i)
+            if taken is None:
+                return out
+            i += taken
+        if not out.ended:
+            out.consumed = len(self._text)
+        return out
+
+    def _take(self, i: int) -> int | None:
+        """Takes the event that begins with piece i: how many pieces it used, or None if the text ends before it."""
+        count = len(self._starts)
+        for j in range(i, min(i + _MOST_PIECES, count)):
+            length, last = self._ends[j] - self._starts[i], j + 1 == count
+            if length > _LONGEST and j > i:
+                break
+            state = self._whole(self._starts[i], self._ends[j], last)
+            if state == "whole":
+                return j - i + 1
+            if last and not self._final and length < _LONGEST:
+                return None  # more text may finish it, and is needed to tell how far damage goes
+            if last and state == "open":
+                return self._take_tail(i)
+            if state == "broken":
+                break
+        return self._give_up(i)
+
+    def _take_tail(self, i: int) -> int:
+        """The file ends inside the event that begins with piece i, unless that can be repaired; takes all the rest."""
+        tail = self._text[self._starts[i] :]
+        event = _repaired(tail)
+        if event is not None and event.ph:
+            self._out.events.append(event)
+            self._out.repaired += 1
+        else:
+            self._out.tail_bytes = len(tail.strip())
+        return len(self._starts) - i
+
+    def _whole(self, start: int, end: int, last: bool) -> str:
+        """Whether the text is a "whole" event (then it is kept), "open" (its end is missing) or "broken"."""
+        piece = self._text[start:end]
+        try:
+            event = decode_event(piece)
+        except ValueError as error:
+            if (stop := _end_inside(piece)) is not None:
+                event, length, ended = stop
+                self._out.events.append(event)
+                self._out.consumed, self._out.ended = start + length, ended
+                return "whole"
+            return "open" if _is_open(piece, error, _LONGEST_WORD if last else 0) else "broken"
+        if event is not None and event.ph:
+            self._out.events.append(event)
+        return "whole"
+
+    def _give_up(self, i: int) -> int:
+        """Repairs piece i, alone or with the next ones, or counts it as lost; how many pieces that took."""
+        out, start = self._out, self._starts[i]
+        for j in range(i, min(i + _MOST_REPAIRED, len(self._starts))):
+            event, end = _repaired_up_to_end(self._text[start : self._ends[j]])
+            if event is not None:
+                out.events.append(event)
+                out.repaired += 1
+                if end:
+                    out.consumed, out.ended = start + end, True
+                return j - i + 1
+        piece = self._text[start : self._ends[i]]
+        if b'"ph"' in piece:
+            # Fragments of a lost event are not counted again.
+            out.lost += 1
+        end_of_array = _CLOSING.search(piece)
+        if end_of_array and self._final and b'"ph"' not in self._text[start + end_of_array.end() :]:
+            out.consumed, out.ended = start + end_of_array.end(), True
+        return 1
 
 
 def _end_inside(piece: bytes) -> tuple[Event, int, bool] | None:
@@ -114,21 +158,16 @@ def _is_open(piece: bytes, error: ValueError, slack: int) -> bool:
     return not piece
 
 
-def _give_up(text: bytes, starts: list[int], ends: list[int], i: int, final: bool, out: Salvage) -> int:
-    """Repairs piece i, alone or with the next ones, or counts it as lost; how many pieces that took."""
-    for j in range(i, min(i + _MOST_REPAIRED, len(starts))):
-        event = _repaired(text[starts[i] : ends[j]])
+def _repaired_up_to_end(piece: bytes) -> tuple[Event | None, int]:
+    """The event of a piece after repairs, and the length up to the end of the array where that stands behind it."""
+    event = _repaired(piece)
+    if event is not None and event.ph:
+        return event, 0
+    for closing in _CLOSING.finditer(piece):
+        event = _repaired(piece[: closing.start() + 1])
         if event is not None and event.ph:
-            out.events.append(event)
-            out.repaired += 1
-            return j - i + 1
-    piece = text[starts[i] : ends[i]]
-    if final and i + 1 == len(starts):
-        out.tail_bytes = len(piece.strip())
-    elif b'"ph"' in piece:
-        # Fragments of a lost event are not counted again.
-        out.lost += 1
-    return 1
+            return event, closing.end()
+    return None, 0
 
 
 def _repaired(piece: bytes) -> Event | None:
