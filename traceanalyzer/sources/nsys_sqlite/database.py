@@ -5,7 +5,7 @@ nothing: an absent table has no rows, an absent column is null in every row.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +137,7 @@ class Database:
         """Rows of a table in blocks, in the order of the file unless `order` names columns.
 
         This is the one place where rows of events are fetched: a faster way to fetch belongs here. Where the table
-        turns out to be damaged, the rows before the damage are delivered and the table is noted in `lost`.
+        turns out to be damaged, the blocks before the damage are delivered and the table is noted in `lost`.
         """
         have = self._columns.get(table)
         if have is None:
@@ -187,10 +187,6 @@ class Database:
             self.lost[table] = str(error)
             return None
         return found if isinstance(found, int) else None
-
-    def function(self, name: str, call: Callable[[Any], Any]) -> None:
-        """Make a function of one argument known to `where` and `order`."""
-        self._connection.create_function(name, 1, call, deterministic=True)
 
 
 def _quoted(name: str) -> str:
