@@ -128,7 +128,7 @@ def _metric_types(capture: Capture) -> set[int]:
 def _numbers(text: Any) -> list[tuple[str, float]]:
     try:
         return [(name, float(value)) for name, value in json.loads(text).items()]
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         return []
 
 
