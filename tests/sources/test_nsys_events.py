@@ -65,7 +65,10 @@ def test_os_calls_say_no_chain_with_zero(tmp_path):
     ]
     chain = [{"id": i, "symbol": 5, "module": 10, "kernelMode": 0, "originalIP": 5, "stackDepth": 0} for i in (0, 1)]
     sink = read(build(tmp_path / "a.sqlite", {"OSRT_API": rows, "OSRT_CALLCHAINS": chain}, STRINGS))
-    assert [(e["name"], e["backtrace_node_id"]) for e in events(sink, "os_call")] == [("read", None), ("read", ["inner"])]
+    assert [(e["name"], e["backtrace_node_id"]) for e in events(sink, "os_call")] == [
+        ("read", None),
+        ("read", ["inner"]),
+    ]
 
 
 def test_ranges_take_text_or_registered_string_and_the_domain_of_their_process(tmp_path):
@@ -171,7 +174,9 @@ def nccl_tables(rows):
         {"domainId": 1, "schemaId": 101, "idx": i, "type": kind, "name": name, "offset": offset}
         for i, (name, kind, offset) in enumerate(init)
     ]
-    enumeration = [{"domainId": 1, "schemaId": 1 << 24, "name": name, "value": i} for i, name in enumerate(("Sum", "Max"))]
+    enumeration = [
+        {"domainId": 1, "schemaId": 1 << 24, "name": name, "value": i} for i, name in enumerate(("Sum", "Max"))
+    ]
     return {NVTX: rows, "NVTX_PAYLOAD_SCHEMA_ENTRIES": entries, "NVTX_PAYLOAD_ENUM_ENTRIES": enumeration}
 
 
@@ -181,14 +186,25 @@ def test_nccl_calls_become_collectives(tmp_path):
         domain(1, "NCCL"),
         nvtx(1, 2, text="before"),
         nvtx(10, 20, textId=2, domainId=1, binaryData=payload(1, 100, struct.pack("<QQII", communicator, 4096, 1, 0))),
-        nvtx(30, 40, textId=2, domainId=1, jsonText=f'{{"NCCL communicator ID":{communicator},"Message size [bytes]":8,"Peer rank":1,"Root":2}}'),
+        nvtx(
+            30,
+            40,
+            textId=2,
+            domainId=1,
+            jsonText=f'{{"NCCL communicator ID":{communicator},"Message size [bytes]":8,"Peer rank":1,"Root":2}}',
+        ),
         nvtx(50, 60, textId=2, domainId=1),
         nvtx(61, 62, text="ncclGroupStart", domainId=1),
         # Comes last: the size of the communicator is still known for the calls before it.
         nvtx(70, 80, textId=13, domainId=1, binaryData=payload(1, 101, struct.pack("<Qii", communicator, 2, 1))),
     ]
     sink = read(build(tmp_path / "a.sqlite", nccl_tables(rows), STRINGS))
-    assert [e["name"] for e in events(sink, "range")] == ["before", *["ncclAllReduce"] * 3, "ncclGroupStart", "ncclCommInitRank"]
+    assert [e["name"] for e in events(sink, "range")] == [
+        "before",
+        *["ncclAllReduce"] * 3,
+        "ncclGroupStart",
+        "ncclCommInitRank",
+    ]
     names = ("event_id", "kind", "bytes", "reduction", "communicator", "group_size", "peer", "root")
     assert [tuple(c[n] for n in names) for c in sink.rows("collectives")] == [
         (1, "ncclAllReduce", 4096, "Max", str(communicator), 2, None, None),
@@ -211,7 +227,11 @@ def test_nccl_calls_are_known_by_name_where_the_domain_was_cut_off(tmp_path):
 
 
 def test_python_samples_from_json_and_from_binary(tmp_path):
-    text = {"Python Periodic Sampling": {"Frames": [{"Function": 5, "File": 7, "Line": 12}, {"Function": 8, "File": 7, "Line": 3}]}}
+    text = {
+        "Python Periodic Sampling": {
+            "Frames": [{"Function": 5, "File": 7, "Line": 12}, {"Function": 8, "File": 7, "Line": 3}]
+        }
+    }
     binary = payload(1, 9, python_frames((5, 7, 12), (8, 7, 3)))
     rows = [
         domain(1, "Python Periodic Sampling"),
@@ -265,11 +285,16 @@ def test_mpi_calls_and_their_ranks(tmp_path):
         **DURATION,
     }
     sink = read(build(tmp_path / "a.sqlite", tables, STRINGS))
-    assert [(e["name"], e["domain"], e["start_ns"], e["end_ns"], e["bytes"]) for e in events(sink, "host_communication")] == [
+    assert [
+        (e["name"], e["domain"], e["start_ns"], e["end_ns"], e["bytes"]) for e in events(sink, "host_communication")
+    ] == [
         ("MPI_Barrier", "MPI", 10, 30, None),
         ("MPI_Barrier", "MPI", 20, 1000, 64),
     ]
-    assert [(p["process"], p["rank"], p["rank_source"]) for p in sink.rows("processes")] == [(10, 0, "mpi"), (20, 1, "mpi")]
+    assert [(p["process"], p["rank"], p["rank_source"]) for p in sink.rows("processes")] == [
+        (10, 0, "mpi"),
+        (20, 1, "mpi"),
+    ]
     assert sink.facts.several_ranks and sink.facts.rank is None and sink.facts.world_size == 2
     assert "calls_never_ended" in codes(sink)
 
@@ -321,7 +346,14 @@ def test_page_faults(tmp_path):
 
 def test_cpu_samples(tmp_path):
     def frame(chain, symbol, depth, kernel_mode=0):
-        return {"id": chain, "symbol": symbol, "module": 10, "kernelMode": kernel_mode, "originalIP": 1, "stackDepth": depth}
+        return {
+            "id": chain,
+            "symbol": symbol,
+            "module": 10,
+            "kernelMode": kernel_mode,
+            "originalIP": 1,
+            "stackDepth": depth,
+        }
 
     tables = {
         "COMPOSITE_EVENTS": [
@@ -341,9 +373,19 @@ def test_scheduling_pairs_in_and_out_of_each_thread(tmp_path):
     def event(at, entered, tid=11, state=0, cpu=4):
         return {"start": at, "cpu": cpu, "isSchedIn": entered, "globalTid": gtid(10, tid), "threadState": state}
 
-    rows = [event(1, 1), event(2, 1, 12), event(5, 0, state=2), event(9, 1, cpu=5), event(12, 0, 12), event(20, 0), event(25, 0)]
+    rows = [
+        event(1, 1),
+        event(2, 1, 12),
+        event(5, 0, state=2),
+        event(9, 1, cpu=5),
+        event(12, 0, 12),
+        event(20, 0),
+        event(25, 0),
+    ]
     sink = read(build(tmp_path / "a.sqlite", {"SCHED_EVENTS": rows}))
-    slices = [(s["thread"], s["state"], s["start_ns"], s["end_ns"], s["cpu"], s["reason"]) for s in sink.rows("sched_slices")]
+    slices = [
+        (s["thread"], s["state"], s["start_ns"], s["end_ns"], s["cpu"], s["reason"]) for s in sink.rows("sched_slices")
+    ]
     assert slices == [
         (11, "running", 1, 5, 4, None),
         (11, "blocked", 5, 9, 4, "Interruptible"),
@@ -376,7 +418,10 @@ def test_gpu_metrics_are_named_by_type_and_metric(tmp_path):
 
 def test_metrics_of_old_exports_are_json_whose_numbers_are_texts(tmp_path):
     tables = {
-        "GENERIC_EVENT_SOURCES": [{"sourceId": 7, "data": '{"Name": "GpuMetrics"}'}, {"sourceId": 8, "data": '{"Name": "FTrace"}'}],
+        "GENERIC_EVENT_SOURCES": [
+            {"sourceId": 7, "data": '{"Name": "GpuMetrics"}'},
+            {"sourceId": 8, "data": '{"Name": "FTrace"}'},
+        ],
         "GENERIC_EVENT_TYPES": [{"typeId": 513, "sourceId": 7}, {"typeId": 514, "sourceId": 8}],
         "GENERIC_EVENTS": [
             {"rawTimestamp": 5, "timestamp": None, "typeId": 513, "data": '{"GR Active": "99", "DRAM": "1"}'},

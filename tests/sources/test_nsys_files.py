@@ -50,7 +50,11 @@ def test_facts_of_the_file(tmp_path):
 
 
 def test_first_name_of_the_meta_table_and_none_at_all(tmp_path):
-    old = {"META_DATA_EXPORT": [], "EXPORT_META_DATA": [{"name": "EXPORT_SCHEMA_VERSION", "value": "2.7.0"}], KERNEL: [kernel(1, 2)]}
+    old = {
+        "META_DATA_EXPORT": [],
+        "EXPORT_META_DATA": [{"name": "EXPORT_SCHEMA_VERSION", "value": "2.7.0"}],
+        KERNEL: [kernel(1, 2)],
+    }
     del old["META_DATA_EXPORT"]
     path = build(tmp_path / "a.sqlite", {**old, "META_DATA_EXPORT": [{"name": "x", "value": None}]}, STRINGS)
     assert read(path).facts.format_version == "2.7.0"
@@ -105,7 +109,10 @@ def test_processes_that_communicate_are_ranks_in_the_order_of_their_gpus(tmp_pat
         NVTX: [nvtx(1, 2, text="ncclAllReduce", domainId=1, pid=p) for p in (20, 21)],
     }
     sink = read(build(tmp_path / "a.sqlite", tables, STRINGS))
-    assert [(p["process"], p["rank"], p["rank_source"]) for p in sink.rows("processes")] == [(20, 1, "order"), (21, 0, "order")]
+    assert [(p["process"], p["rank"], p["rank_source"]) for p in sink.rows("processes")] == [
+        (20, 1, "order"),
+        (21, 0, "order"),
+    ]
     assert "ranks_by_device_order" in codes(sink) and sink.facts.rank is None
 
 

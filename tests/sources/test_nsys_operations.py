@@ -6,7 +6,13 @@ from tests.support.nsys_builder import build, call, gpid, kernel, memcpy
 KERNEL, MEMCPY = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY"
 MEMSET, GRAPH = "CUPTI_ACTIVITY_KIND_MEMSET", "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
-STRINGS = {1: "void gemm<float>(int)", 2: "gemm", 3: "cudaLaunchKernel_v7000", 4: "cudaGraphLaunch_v10000", 5: "_Z4gemm"}
+STRINGS = {
+    1: "void gemm<float>(int)",
+    2: "gemm",
+    3: "cudaLaunchKernel_v7000",
+    4: "cudaGraphLaunch_v10000",
+    5: "_Z4gemm",
+}
 
 
 def test_kernel_with_all_its_columns(tmp_path):
@@ -14,7 +20,14 @@ def test_kernel_with_all_its_columns(tmp_path):
     row = kernel(100, 250, staticSharedMemory=16, dynamicSharedMemory=1024, graphNodeId=None, graphId=None, **shape)
     (op,) = read(build(tmp_path / "a.sqlite", {KERNEL: [row]}, STRINGS)).rows("gpu_ops")
     assert op["name"] == "void gemm<float>(int)"
-    assert (op["start_ns"], op["end_ns"], op["process"], op["device"], op["stream"], op["context"]) == (100, 250, 10, 0, 7, 1)
+    assert (op["start_ns"], op["end_ns"], op["process"], op["device"], op["stream"], op["context"]) == (
+        100,
+        250,
+        10,
+        0,
+        7,
+        1,
+    )
     assert (op["grid_x"], op["grid_y"], op["grid_z"], op["block_x"], op["registers_per_thread"]) == (2, 3, 4, 128, 32)
     assert (op["static_shared_bytes"], op["dynamic_shared_bytes"], op["correlation_id"]) == (16, 1024, 1)
     assert op["graph_node_id"] is None and op["graph_id"] is None and op["kind"] == "kernel"
@@ -93,7 +106,12 @@ def test_host_copies_and_migrations_are_no_operations(tmp_path):
 def test_memory_sets(tmp_path):
     row = {**memcpy(1, 2, 0), "memKind": 2}
     (op,) = read(build(tmp_path / "a.sqlite", {MEMSET: [row]})).rows("gpu_ops")
-    assert (op["kind"], op["name"], op["bytes"], op["destination_memory"]) == ("memset", "Memset (Device)", 4096, "device")
+    assert (op["kind"], op["name"], op["bytes"], op["destination_memory"]) == (
+        "memset",
+        "Memset (Device)",
+        4096,
+        "device",
+    )
 
 
 def test_a_graph_counts_as_one_operation_unless_its_nodes_were_recorded(tmp_path):
@@ -197,4 +215,8 @@ def test_allocations_become_memory_events(tmp_path):
         {**common, "start": 9, "bytes": 7, "memKind": 1, "memoryOperationType": 0},
     ]
     sink = read(build(tmp_path / "a.sqlite", {"CUDA_GPU_MEMORY_USAGE_EVENTS": rows}))
-    assert [(m["t_ns"], m["bytes"], m["device"]) for m in sink.rows("memory_events")] == [(5, 100, 0), (9, -100, 0), (9, 7, None)]
+    assert [(m["t_ns"], m["bytes"], m["device"]) for m in sink.rows("memory_events")] == [
+        (5, 100, 0),
+        (9, -100, 0),
+        (9, 7, None),
+    ]

@@ -43,7 +43,9 @@ def _kind(value: object) -> str:
     return "INTEGER" if isinstance(value, int) else "REAL" if isinstance(value, float) else "TEXT"
 
 
-def kernel(start: int | None, end: int | None, *, pid: int = 10, device: int = 0, correlation: int | None = 1, **more: Any) -> Row:
+def kernel(
+    start: int | None, end: int | None, *, pid: int = 10, device: int = 0, correlation: int | None = 1, **more: Any
+) -> Row:
     """A row of CUPTI_ACTIVITY_KIND_KERNEL with the columns that all versions have."""
     return {
         "start": start,
@@ -59,13 +61,17 @@ def kernel(start: int | None, end: int | None, *, pid: int = 10, device: int = 0
     }
 
 
-def memcpy(start: int, end: int, kind: int, *, pid: int = 10, correlation: int = 1, size: int = 4096, **more: Any) -> Row:
+def memcpy(
+    start: int, end: int, kind: int, *, pid: int = 10, correlation: int = 1, size: int = 4096, **more: Any
+) -> Row:
     """A row of CUPTI_ACTIVITY_KIND_MEMCPY."""
     where = {"deviceId": 0, "contextId": 1, "streamId": 7, "correlationId": correlation, "globalPid": gpid(pid)}
     return {"start": start, "end": end, **where, "bytes": size, "copyKind": kind, **more}
 
 
-def call(start: int, end: int, name: int, *, pid: int = 10, tid: int = 11, correlation: int | None = 1, **more: Any) -> Row:
+def call(
+    start: int, end: int, name: int, *, pid: int = 10, tid: int = 11, correlation: int | None = 1, **more: Any
+) -> Row:
     """A row of CUPTI_ACTIVITY_KIND_RUNTIME."""
     who = {"eventClass": 0, "globalTid": gtid(pid, tid), "correlationId": correlation, "nameId": name}
     return {"start": start, "end": end, **who, "returnValue": 0, **more}
