@@ -410,7 +410,7 @@ def test_gpu_metrics_are_named_by_type_and_metric(tmp_path):
     sink = read(build(tmp_path / "a.sqlite", tables))
     names = ("source", "device", "metric", "metric_unit", "t_ns", "value")
     assert [tuple(m[n] for n in names) for m in sink.rows("metric_samples")] == [
-        ("gpu_metrics", 0, "SMs Active [Throughput %]", "Throughput %", -5, 40.0),
+        ("gpu_metrics", 0, "SMs Active [Throughput %]", "%", -5, 40.0),
         ("gpu_metrics", 1, "GPC Clock Frequency", "Hz", 10, 1.98e9),
     ]
     assert "metrics_without_name" in codes(sink)
