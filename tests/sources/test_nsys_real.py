@@ -363,3 +363,4 @@ def test_interpreter_lock_of_two_threads():
 def test_a_real_incomplete_export_keeps_its_calls():
     sink = trace("ddp2_slow1/nsys.v2023")
     assert sink.rows("gpu_ops") == [] and len(events(sink, "api_call")) == 321 and sink.facts.several_ranks
+    assert [n for (code, _), n in sink.notes.items() if code == "no_device_operations"] == [321]

@@ -165,8 +165,10 @@ def test_damaged_pages_are_never_decoded_into_rows_of_their_own(tmp_path):
 def test_a_file_that_is_shorter_than_a_page(tmp_path):
     path = tmp_path / "a"
     path.write_bytes(b"SQLite format 3\x00")
+    pages = TablePages(path)
     with pytest.raises(NotPlain):
-        next(TablePages(path).records(2, 1, [0]))
+        next(pages.records(2, 1, [0]))
+    pages.close()
 
 
 VALUES = st.one_of(st.none(), st.integers(-(2**62), 2**62), st.integers(-300, 300))

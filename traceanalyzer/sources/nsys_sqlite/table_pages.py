@@ -11,6 +11,7 @@ a record that continues on other pages, one with fewer values than the table has
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ Integers = NDArray[np.int64]
 
 _BATCH_BYTES = 6 << 20  # pages decoded at a time: about 100,000 rows
 _LEAF, _INTERIOR = 13, 5
-_SMALLEST_PAGE = 512
+_SMALLEST_PAGE, _SMALLEST_USABLE = 512, 480
 _DEEPEST = 20
 _HIGH_FIRST = 1 << np.array([24, 16, 8, 0])
 _REAL = 7
@@ -84,25 +85,21 @@ class TablePages:
     """The pages of one file."""
 
     def __init__(self, path: Path) -> None:
-        self._pages: Bytes | None = None
-        if path.stat().st_size < _SMALLEST_PAGE:
-            return
-        data: Bytes = np.asarray(np.memmap(path, np.uint8, "r"))
-        header = bytes(data[:100])
+        # Read, not mapped: mapped pages would count as memory of the process, and a file that shrinks would kill it.
+        self._file = path.open("rb", buffering=0)
+        header = self._file.read(_SMALLEST_PAGE)
         size = int.from_bytes(header[16:18], "big")
         self._size = 65536 if size == 1 else size
-        self._usable = self._size - header[20]
-        is_utf8 = int.from_bytes(header[56:60], "big") == 1
-        if self._size >= _SMALLEST_PAGE and is_utf8:
-            self._pages = data[: len(data) // self._size * self._size].reshape(-1, self._size)
+        self._usable = self._size - header[20] if len(header) == _SMALLEST_PAGE else 0
+        self._is_utf8 = int.from_bytes(header[56:60], "big") == 1
 
     def close(self) -> None:
         """Let go of the file."""
-        self._pages = None
+        self._file.close()
 
     def records(self, root: int, columns: int, needed: Sequence[int]) -> Iterator[Records]:
         """Records of the table whose tree begins at page `root`, in the order of their row ids."""
-        if self._pages is None:
+        if not self._is_utf8 or self._size < _SMALLEST_PAGE or self._usable < _SMALLEST_USABLE:
             raise NotPlain
         batch = max(1, _BATCH_BYTES // self._size)
         leaves: list[int] = []
@@ -115,21 +112,31 @@ class TablePages:
             yield self._decode(leaves, columns, needed)
 
     def _read(self, numbers: list[int]) -> Bytes:
+        """The pages one after another, and some bytes after them, so that every value can be read as eight bytes."""
         # Page 1 holds the header and the schema, never a table of events.
-        if self._pages is None or min(numbers) < 2 or max(numbers) > len(self._pages):
+        if min(numbers) < 2:
             raise NotPlain
-        pages: Bytes = self._pages[np.array(numbers) - 1]
-        return pages
+        out = np.zeros(len(numbers) * self._size + _PADDING, np.uint8)
+        jumps = np.flatnonzero(np.diff(numbers) != 1) + 1
+        for first, last in pairwise([0, *jumps.tolist(), len(numbers)]):
+            part = out[first * self._size : last * self._size]
+            try:
+                self._file.seek((numbers[first] - 1) * self._size)
+                if self._file.readinto(part.data) != len(part):
+                    raise NotPlain
+            except OSError as error:
+                raise NotPlain from error
+        return out
 
     def _leaves(self, numbers: list[int], depth: int) -> Iterator[list[int]]:
         """Numbers of the leaves below some pages of equal depth, in order."""
-        if self._read(numbers[:1])[0, 0] == _LEAF:
+        if self._read(numbers[:1])[0] == _LEAF:
             yield numbers
             return
         if depth > _DEEPEST:
             raise NotPlain
         for number in numbers:
-            yield from self._leaves(self._children(self._read([number])[0]), depth + 1)
+            yield from self._leaves(self._children(self._read([number])), depth + 1)
 
     def _children(self, page: Bytes) -> list[int]:
         cells = int(page[3]) << 8 | int(page[4])
@@ -142,10 +149,10 @@ class TablePages:
         return [*children, int.from_bytes(page[8:12].tobytes(), "big")]
 
     def _decode(self, leaves: list[int], columns: int, needed: Sequence[int]) -> Records:
-        pages = self._read(leaves)
+        buffer = self._read(leaves)
+        pages = buffer[:-_PADDING].reshape(-1, self._size)
         if (pages[:, 0] != _LEAF).any():
             raise NotPlain
-        buffer = np.concatenate([pages.reshape(-1), np.zeros(_PADDING, np.uint8)])
         cell, end = self._cells(pages, buffer)
         payload, after = _varints(buffer, cell, end)
         row_ids, start = _varints(buffer, after, end)
