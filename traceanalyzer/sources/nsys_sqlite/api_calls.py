@@ -59,6 +59,7 @@ class Backtraces:
 def read_api_calls(capture: Capture, backtraces: Backtraces) -> None:
     """Write the API calls; where a call has both, the Python back trace stands for the native one."""
     chains = read_call_chains(capture, "CUDA_CALLCHAINS")
+    before = capture.events
     domains = {number: capture.names.code(text) for number, text in _CLASSES.items()}
     columns = ("start", "end", "eventClass", "globalTid", "correlationId", "nameId", "callchainId")
     for block in capture.database.blocks(RUNTIME, columns):
@@ -87,4 +88,10 @@ def read_api_calls(capture: Capture, backtraces: Backtraces) -> None:
                 "correlation_id": positive(block["correlationId"][take]),
                 "backtrace_node_id": node,
             },
+        )
+    if not capture.operations:
+        capture.note(
+            "no_device_operations",
+            "The file holds API calls but no operation on a device: the device's records are missing or were lost.",
+            capture.events - before,
         )

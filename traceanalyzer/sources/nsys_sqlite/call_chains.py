@@ -3,11 +3,13 @@
 Three tables have this shape: CUDA_CALLCHAINS, OSRT_CALLCHAINS and SAMPLING_CALLCHAINS.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
 from traceanalyzer.sources.nsys_sqlite.capture import Capture
-from traceanalyzer.sources.nsys_sqlite.database import NULL, Integers
+from traceanalyzer.sources.nsys_sqlite.database import NULL, Database, Integers
 
 NO_NODE = -1
 
@@ -33,23 +35,55 @@ def read_call_chains(capture: Capture, table: str) -> CallChains:
     nodes: list[int] = []
     frames = _Frames(capture)
     current, node = NULL, NO_NODE
-    columns = ("id", "symbol", "module", "kernelMode", "originalIP")
-    # Outermost first: each frame becomes a child of the one before it.
-    for block in capture.database.blocks(table, columns, order='"id", "stackDepth" DESC'):
-        frames.load(block["symbol"], block["module"])
-        symbols, modules = block["symbol"].tolist(), block["module"].tolist()
-        kernel, address = block["kernelMode"].tolist(), block["originalIP"].tolist()
-        for row, chain in enumerate(block["id"].tolist()):
+    for rows in _outermost_first(capture.database, table):
+        frames.load(rows["symbol"], rows["module"])
+        symbols, modules = rows["symbol"].tolist(), rows["module"].tolist()
+        kernel, address = rows["kernelMode"].tolist(), rows["originalIP"].tolist()
+        for row, chain in enumerate(rows["id"].tolist()):
             if chain != current:
                 if current != NULL:
                     ids.append(current)
                     nodes.append(node)
                 current, node = chain, NO_NODE
+            # Each frame is a child of the one before it.
             node = frames.node(node, symbols[row], modules[row], kernel[row] == 1, address[row])
     if current != NULL:
         ids.append(current)
         nodes.append(node)
     return CallChains(_array(ids), _array(nodes))
+
+
+def _outermost_first(database: Database, table: str) -> Iterator[dict[str, Integers]]:
+    """Rows of a table by chain, the outermost frame of each first.
+
+    nsys writes the rows of a chain together and the chains by id, so that only the frames need turning; a table in
+    another order is left to SQLite to sort.
+    """
+    columns = ("id", "stackDepth", "symbol", "module", "kernelMode", "originalIP")
+    ordered = _by_id(database, table)
+    held: dict[str, Integers] = {name: np.empty(0, np.int64) for name in columns}
+    for block in database.blocks(table, columns, order="" if ordered else '"id"'):
+        rows = {name: np.concatenate([held[name], block[name]]) for name in columns}
+        # The last chain may go on in the next block.
+        whole = rows["id"] != rows["id"][-1]
+        held = {name: values[~whole] for name, values in rows.items()}
+        yield _turned({name: values[whole] for name, values in rows.items()})
+    yield _turned(held)
+
+
+def _turned(rows: dict[str, Integers]) -> dict[str, Integers]:
+    order = np.lexsort((-rows["stackDepth"], rows["id"]))
+    return {name: values[order] for name, values in rows.items()}
+
+
+def _by_id(database: Database, table: str) -> bool:
+    last = NULL
+    for block in database.blocks(table, ("id",)):
+        ids = block["id"]
+        if ids[0] < last or (ids[1:] < ids[:-1]).any():
+            return False
+        last = int(ids[-1])
+    return True
 
 
 class _Frames:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from traceanalyzer.schema.sink import NO_TEXT
 from traceanalyzer.sources.nsys_sqlite.capture import Capture
 from traceanalyzer.sources.nsys_sqlite.database import NULL, Integers
 
@@ -15,6 +16,7 @@ _DOMAIN = "NCCL"
 _COMMUNICATION = re.compile(
     r"p?nccl(AllReduce|AllGather|ReduceScatter|Broadcast|Bcast|Reduce|All[tT]oAllv?|AlltoAll|Gather|Scatter|Send|Recv)(?![a-z])"
 )
+_NCCL_NAME = re.compile(r"p?nccl[A-Z]")
 _COMMUNICATOR = ("NCCL communicator ID", "NCCL communicator hash")
 _SIZE, _REDUCTION, _PEER, _ROOT = "Message size [bytes]", "Reduction operation", "Peer rank", "Root"
 _RANKS, _RANK = "No. of ranks", "Rank"
@@ -26,7 +28,8 @@ class Collectives:
 
     def __init__(self, capture: Capture) -> None:
         self._capture = capture
-        self._kinds: dict[int, str | None] = {}  # code of a name -> kind of communication
+        self._names: dict[int, str] = {}  # codes of names that NCCL gives
+        self._checked = 0  # texts that were looked at for such names
         self._rows = _empty()
         self.sizes: dict[str, int] = {}  # communicator -> number of ranks
         self.ranks: dict[int, set[tuple[int, int]]] = {}  # process -> (rank, number of ranks) of its communicators
@@ -47,30 +50,28 @@ class Collectives:
 
         Where the file lacks the row that names the domain (cut files), the names of the calls tell.
         """
-        for code in np.unique(names[positions]).tolist():
-            if code not in self._kinds:
-                self._kinds[code] = self._kind(code)
-        candidates = [c for c, kind in self._kinds.items() if kind is not None]
+        for code, text in enumerate(self._capture.sink.texts.all[self._checked :], self._checked):
+            if text.startswith(("nccl", "pnccl")) and _NCCL_NAME.match(text):
+                self._names[code] = text
+        self._checked = len(self._capture.sink.texts.all)
         nccl = [code for code, text in domain_texts.items() if text == _DOMAIN]
-        positions = positions[np.isin(names[positions], candidates) & np.isin(domains[positions], [*nccl, -1])]
+        positions = positions[
+            np.isin(names[positions], list(self._names)) & np.isin(domains[positions], [*nccl, NO_TEXT])
+        ]
         for position in positions.tolist():
             fields = payloads.get(position, {})
             process = int(processes[position])
             self.processes.add(process)
             communicator = _communicator(fields)
-            kind = self._kinds[int(names[position])]
-            if _COMMUNICATION.match(kind or ""):
+            kind = self._names[int(names[position])]
+            if _COMMUNICATION.match(kind):
                 self._append(first_event + position, process, kind, communicator, fields)
             elif _RANK in fields and isinstance(fields.get(_RANKS), int):
                 self.ranks.setdefault(process, set()).add((fields[_RANK], fields[_RANKS]))
                 if communicator is not None:
                     self.sizes[communicator] = fields[_RANKS]
 
-    def _kind(self, code: int) -> str | None:
-        text = self._capture.sink.texts.all[code] if code >= 0 else ""
-        return text if re.match(r"p?nccl[A-Z]", text) else None
-
-    def _append(self, event: int, process: int, kind: Any, communicator: str | None, fields: dict[str, Any]) -> None:
+    def _append(self, event: int, process: int, kind: str, communicator: str | None, fields: dict[str, Any]) -> None:
         rows = self._rows
         rows["event_id"].append(event)
         rows["process"].append(process)

@@ -107,19 +107,8 @@ def _gpus_of_file(capture: Capture) -> dict[int, dict[str, Any]]:
     """What the file lists: TARGET_INFO_GPU (its first layout had deviceId for id), TARGET_INFO_CUDA_GPU before it."""
     out: dict[int, dict[str, Any]] = {}
     machines = sorted({row[0] for row in capture.database.rows("TARGET_INFO_GPU", "vmId") if isinstance(row[0], int)})
-    columns = [
-        "id",
-        "deviceId",
-        "vmId",
-        "name",
-        "uuid",
-        "totalMemory",
-        "smCount",
-        "computeMajor",
-        "computeMinor",
-        "clockRate",
-        "memoryBandwidth",
-    ]
+    columns = ["id", "deviceId", "vmId", "name", "uuid", "totalMemory", "smCount"]
+    columns += ["computeMajor", "computeMinor", "clockRate", "memoryBandwidth"]
     for row in capture.database.rows("TARGET_INFO_GPU", *columns):
         values = dict(zip(columns, row, strict=True))
         number = values["id"] if isinstance(values["id"], int) else values["deviceId"]

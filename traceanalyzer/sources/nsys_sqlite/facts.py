@@ -153,4 +153,4 @@ def note_lost_tables(capture: Capture, damage: str | None) -> None:
         capture.note("file_truncated", f"The file ends early ({damage or 'it is shorter than its header says'}).")
     for table, message in sorted(lost.items()):
         capture.facts.whole = False
-        capture.note("table_damaged", f"The table {table} could not be read whole ({message}); its events are missing.")
+        capture.note("table_damaged", f"The table {table} could not be read whole ({message}): events are missing.")

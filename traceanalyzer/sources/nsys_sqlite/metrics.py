@@ -79,7 +79,7 @@ class _MetricNames:
         """Codes of name and unit."""
         if name not in self._codes:
             bracket = _BRACKET.search(name)
-            unit = bracket.group(1) if bracket else None
+            unit = bracket.group(1).removeprefix("Throughput ") if bracket else None
             if "Clock Frequency" in name:
                 # The values are in Hz, also where the name says [MHz].
                 name_of_clock, unit = _BRACKET.sub("", name), "Hz"
@@ -128,7 +128,7 @@ def _metric_types(capture: Capture) -> set[int]:
 def _numbers(text: Any) -> list[tuple[str, float]]:
     try:
         return [(name, float(value)) for name, value in json.loads(text).items()]
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         return []
 
 

@@ -183,32 +183,31 @@ class NvtxEvents:
         """Payloads and categories as JSON texts, and the payloads by position in `rows`."""
         codes = np.full(len(rows), NO_TEXT, np.int32)
         payloads: dict[int, dict[str, Any]] = {}
-        if not self._has_payload(block):
+        json_ids, category = block["jsonTextId"], block["category"]
+        some = (json_ids != NULL) | (category != NULL)
+        for name in _VALUES[1:]:
+            some |= block.present(name)
+        if not some[rows].any():
             return codes, payloads
         json_texts, binaries = block.values("jsonText"), block.values("binaryData")
         numbers = [block.values(name) for name in _NUMBERS]
-        json_ids, category = block["jsonTextId"], block["category"]
         process, domain = self._capture.process(block["globalTid"]), block["domainId"]
-        for position, row in enumerate(rows.tolist()):
-            text = json_texts[row]
-            if text is None and json_ids[row] != NULL:
-                text = self._capture.names.text(int(json_ids[row]))
-            fields = self._payloads.decode(text, binaries[row])
+        for position in np.flatnonzero(some[rows]).tolist():
+            row = int(rows[position])
+            fields = self._payloads.decode(self._json(json_texts[row], int(json_ids[row])), binaries[row])
             if fields:
                 payloads[position] = fields
             else:
                 number = next((n[row] for n in numbers if n[row] is not None), None)
                 fields = {} if number is None else {"payload": number}
-            name = self._names.categories.get((int(process[row]), int(domain[row]), int(category[row])))
-            fields = {**fields, "category": name} if name else fields
+            label = self._names.categories.get((int(process[row]), int(domain[row]), int(category[row])))
+            fields = {**fields, "category": label} if label else fields
             if fields:
                 codes[position] = self._capture.names.code(compact(fields))
         return codes, payloads
 
-    @staticmethod
-    def _has_payload(block: Block) -> bool:
-        values = any(any(v is not None for v in block.values(name)) for name in _VALUES[1:])
-        return values or bool((block["jsonTextId"] != NULL).any() or (block["category"] != NULL).any())
+    def _json(self, text: Any, text_id: int) -> Any:
+        return self._capture.names.text(text_id) if text is None and text_id != NULL else text
 
     # ------------------------------------------------------------ Python samples
 
@@ -217,9 +216,7 @@ class NvtxEvents:
         json_texts, binaries = block.values("jsonText"), block.values("binaryData")
         nodes = np.full(len(rows), NO_NODE, np.int64)
         for position, row in enumerate(rows.tolist()):
-            text = json_texts[row]
-            if text is None and block["jsonTextId"][row] != NULL:
-                text = capture.names.text(int(block["jsonTextId"][row]))
+            text = self._json(json_texts[row], int(block["jsonTextId"][row]))
             nodes[position] = self._python.node(text, binaries[row])
         without = int((nodes == NO_NODE).sum())
         capture.note(

@@ -131,7 +131,7 @@ class Payloads:
 def _of_json(text: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {"payload": text}
     return found if isinstance(found, dict) else {"payload": found}
 

@@ -71,7 +71,7 @@ def _frames_of_json(text: Any) -> list[tuple[int, int, int]]:
     try:
         (mark,) = json.loads(text).values()
         return [(int(f["Function"]), int(f["File"]), int(f["Line"])) for f in mark["Frames"]]
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return []
 
 

@@ -8,7 +8,7 @@ from traceanalyzer.schema.kinds import SampleKind, ThreadState
 from traceanalyzer.schema.sink import NO_TEXT
 from traceanalyzer.sources.nsys_sqlite.call_chains import read_call_chains
 from traceanalyzer.sources.nsys_sqlite.capture import Capture, masked
-from traceanalyzer.sources.nsys_sqlite.database import NULL, Block, Integers
+from traceanalyzer.sources.nsys_sqlite.database import NULL, Database, Integers
 
 # ENUM_SAMPLING_THREAD_STATE; 0 says nothing
 _STATES = {
@@ -54,18 +54,19 @@ def read_scheduling(capture: Capture) -> None:
 
     Events without their counterpart, at the edges of the capture or because some were lost, give no slice.
     """
-    carried: dict[str, Integers] = {}
-    names = ("globalTid", "start", "isSchedIn", "cpu", "threadState")
+    columns = ("globalTid", "start", "isSchedIn", "cpu", "threadState")
     codes = _reason_codes(capture)
+    order = "" if _in_time_order(capture.database) else '"globalTid", "start"'
+    carried: dict[str, Integers] = {name: np.empty(0, np.int64) for name in columns}
     unpaired = 0
-    for block in capture.database.blocks("SCHED_EVENTS", names, order='"globalTid", "start"'):
-        rows = _with_carried(block, names, carried)
-        sound = (rows["globalTid"] != NULL) & (rows["start"] != NULL)
-        rows = {name: values[sound] for name, values in rows.items()}
-        if not len(rows["start"]):
-            continue
-        carried = {name: values[-1:] for name, values in rows.items()}
+    for block in capture.database.blocks("SCHED_EVENTS", columns, order=order):
+        sound = (block["globalTid"] != NULL) & (block["start"] != NULL)
+        # The last event of each thread before this block may be the first half of a pair.
+        rows = {name: np.concatenate([carried[name], block[name][sound]]) for name in columns}
+        rows = _by_thread(rows)
         unpaired += _write_slices(capture, rows, codes)
+        last = np.append(rows["globalTid"][1:] != rows["globalTid"][:-1], True)[: len(rows["globalTid"])]
+        carried = {name: values[last] for name, values in rows.items()}
     capture.note(
         "scheduling_events_unpaired",
         "Some threads were put on a CPU, or taken off it, twice in a row: scheduling events are missing between.",
@@ -73,11 +74,21 @@ def read_scheduling(capture: Capture) -> None:
     )
 
 
-def _with_carried(block: Block, names: tuple[str, ...], carried: dict[str, Integers]) -> dict[str, Integers]:
-    """The block's rows after the last row of the block before, which may be the first half of a pair."""
-    if not carried:
-        return {name: block[name] for name in names}
-    return {name: np.concatenate([carried[name], block[name]]) for name in names}
+def _by_thread(rows: dict[str, Integers]) -> dict[str, Integers]:
+    order = np.argsort(rows["globalTid"], kind="stable")
+    return {name: values[order] for name, values in rows.items()}
+
+
+def _in_time_order(database: Database) -> bool:
+    """Whether the events of each thread stand in the order of time, as nsys writes them."""
+    latest = {name: np.empty(0, np.int64) for name in ("globalTid", "start")}
+    for block in database.blocks("SCHED_EVENTS", tuple(latest)):
+        rows = _by_thread({name: np.concatenate([latest[name], block[name]]) for name in latest})
+        same = rows["globalTid"][1:] == rows["globalTid"][:-1]
+        if (same & (rows["start"][1:] < rows["start"][:-1])).any():
+            return False
+        latest = {name: values[np.append(~same, True)] for name, values in rows.items()}
+    return True
 
 
 def _write_slices(capture: Capture, rows: dict[str, Integers], reasons: Any) -> int:
