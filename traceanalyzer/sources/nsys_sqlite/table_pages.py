@@ -91,6 +91,8 @@ class TablePages:
         size = int.from_bytes(header[16:18], "big")
         self._size = 65536 if size == 1 else size
         self._usable = self._size - header[20] if len(header) == _SMALLEST_PAGE else 0
+        self._count = path.stat().st_size // max(self._size, 1)
+        self._left = 0
         self._is_utf8 = int.from_bytes(header[56:60], "big") == 1
 
     def close(self) -> None:
@@ -101,6 +103,7 @@ class TablePages:
         """Records of the table whose tree begins at page `root`, in the order of their row ids."""
         if not self._is_utf8 or self._size < _SMALLEST_PAGE or self._usable < _SMALLEST_USABLE:
             raise NotPlain
+        self._left = self._count
         batch = max(1, _BATCH_BYTES // self._size)
         leaves: list[int] = []
         for some in self._leaves([root], 0):
@@ -130,6 +133,9 @@ class TablePages:
 
     def _leaves(self, numbers: list[int], depth: int) -> Iterator[list[int]]:
         """Numbers of the leaves below some pages of equal depth, in order."""
+        self._left -= len(numbers)
+        if self._left < 0:  # a damaged tree that bites its own tail
+            raise NotPlain
         if self._read(numbers[:1])[0] == _LEAF:
             yield numbers
             return
