@@ -232,7 +232,8 @@ class TestAllOrNothing:
                 with duckdb.connect(str(store), read_only=True) as connection:
                     counts = connection.execute(
                         "SELECT (SELECT count(*) FROM stored.gpu_ops o WHERE o.capture = c.capture)"
-                        " + (SELECT count(*) FROM stored.cpu_events e WHERE e.capture = c.capture) FROM stored.captures c"
+                        " + (SELECT count(*) FROM stored.cpu_events e WHERE e.capture = c.capture)"
+                        " FROM stored.captures c"
                     ).fetchall()
                     assert all(n == whole for (n,) in counts)
                     orphans = "SELECT count(*) FROM stored.gpu_ops ANTI JOIN stored.captures USING (capture)"
