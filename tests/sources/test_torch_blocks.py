@@ -194,8 +194,21 @@ def test_odd_types_of_one_event_cost_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [b'{"a": 1', b"[1,2,3]", b'["traceEvents","kernel"]', b'{"name": "a package", "version": [1, 2]}', b"[]", b"text\n"]
-    + [b'{"traceEvents": 5}', b'[{"a": 1}]', b'{"traceEvents": [1, 2]}', b"{}", b"\x89PNG\r\n", b"{", b"["],
+    [
+        b'{"a": 1',
+        b"[1,2,3]",
+        b'["traceEvents","kernel"]',
+        b'{"name": "a package", "version": [1, 2]}',
+        b"[]",
+        b"text\n",
+        b'{"traceEvents": 5}',
+        b'[{"a": 1}]',
+        b'{"traceEvents": [1, 2]}',
+        b"{}",
+        b"\x89PNG\r\n",
+        b"{",
+        b"[",
+    ],
 )
 def test_json_that_is_no_trace_is_refused_in_one_line(tmp_path: Path, text: bytes) -> None:
     with pytest.raises(UnknownFormatError) as caught:

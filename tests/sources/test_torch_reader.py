@@ -211,11 +211,25 @@ def test_operations_of_several_processes_belong_to_the_one_that_called(tmp_path:
 
 def test_facts_and_privacy(tmp_path: Path) -> None:
     metadata: dict[str, Any] = {
-        "schemaVersion": 1, "baseTimeNanoseconds": "1700000000000000000", "username": "SECRET", "env": {"A": "SECRET"},
-        "distributedInfo": {"backend": "nccl", "rank": -1, "world_size": 8, "token": "SECRET", "pg_config": [{"uid": "SECRET", "ranks": [0]}]},
-        "deviceProperties": [{"id": 0, "name": "H", "totalGlobalMem": 5, "computeMajor": 9, "computeMinor": 0, "numSms": 132}],
-        "traceName": "/home/SECRET/t.json", "host_name": "node1", "WARNING": ["SECRET"], "cuda_driver_version": 12040,
-    }  # fmt: skip
+        "schemaVersion": 1,
+        "baseTimeNanoseconds": "1700000000000000000",
+        "username": "SECRET",
+        "env": {"A": "SECRET"},
+        "distributedInfo": {
+            "backend": "nccl",
+            "rank": -1,
+            "world_size": 8,
+            "token": "SECRET",
+            "pg_config": [{"uid": "SECRET", "ranks": [0]}],
+        },
+        "deviceProperties": [
+            {"id": 0, "name": "H", "totalGlobalMem": 5, "computeMajor": 9, "computeMinor": 0, "numSms": 132}
+        ],
+        "traceName": "/home/SECRET/t.json",
+        "host_name": "node1",
+        "WARNING": ["SECRET"],
+        "cuda_driver_version": 12040,
+    }
     window = {"ph": "X", "cat": "Trace", "name": "PyTorch Profiler (0)", "pid": "Spans", "tid": "x", "ts": 0, "dur": 90}
     sink = read_events(tmp_path, [window, operator(ts=5, dur=1), kernel(device=4)], **metadata)
     facts = sink.facts
@@ -265,8 +279,6 @@ def test_legacy_autograd(tmp_path: Path) -> None:
         (b"\xef\xbb\xbf{\n", True),
         (b"[1, 2]", False),
         (b"a,b\n", False),
-    ]
-    + [
         (b"SQLite format 3\x00", False),
         (b"\x89PNG", False),
         (b"", False),
