@@ -19,6 +19,7 @@ def _expected(text: str) -> int | None:
 
 @given(st.lists(_PLAIN | _SIGNED, max_size=12))
 @example(["1712195495406752.797"])  # 19 digits
+@example(["0E20", "1E20", "1e-99"])
 @example(["4458676522690.655"])  # the window in which rounding through doubles is wrong
 @example(["9223372036854775.807", "9223372036854775.808", "8999999999999999.999", "9000000000000000"])
 @example(["0.0005", "0.00049999", "1.9995", "12.77012757357446", "-0.0005", "-1.0006", "1."])

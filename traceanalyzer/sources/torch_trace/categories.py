@@ -47,7 +47,7 @@ _HOST_COMMUNICATION = re.compile(r"(?:gloo|mpi):", re.IGNORECASE)
 _COLLECTION = re.compile(r"python gc\b|garbage[ _]collect", re.IGNORECASE)
 
 _HOST_TO_HOST = re.compile(r"mem(?:ory )?cpy\s*HtoH|copyHostToHost|memcpy\s*\(?Host -> Host", re.IGNORECASE)
-_DIRECTION = re.compile(r"\b([HDPA])(?:to|2)([HDPA])\b|\b(Host|Device)\s*To\s*(Host|Device)|Peer", re.IGNORECASE)
+_DIRECTION = re.compile(r"\b([HDPA])(?:to|2)([HDPA])\b|(Host|Device)\s*To\s*(Host|Device)|Peer", re.IGNORECASE)
 _MEMORIES = re.compile(r"\(\s*([A-Za-z ]+?)\s*->\s*([A-Za-z ]+?)\s*\)")
 _MEMORY_KINDS = {
     "pageable": MemoryKind.PAGEABLE,

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _INT64_MAX = (1 << 63) - 1
-_CONTEXT = Context(prec=60)
+_CONTEXT = Context(prec=200)
 _COMMA, _DOT, _ZERO, _NINE = b",.09"
 _POWERS = np.array([1000, 100, 10, 1], np.int64)
 _HALF = Decimal("0.5")
@@ -21,7 +21,7 @@ def exact_nanoseconds(text: bytes) -> int | None:
     """
     try:
         value = Decimal(text.strip().strip(b'"').strip().decode("ascii"))
-        if not value.is_finite() or value.adjusted() > 18:
+        if not value.is_finite() or (value and value.adjusted() > 18):
             return None
         scaled = _CONTEXT.multiply(value, Decimal(1000))
         whole = int(_CONTEXT.add(scaled, _HALF).to_integral_value(rounding=ROUND_FLOOR))
