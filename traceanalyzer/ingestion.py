@@ -122,6 +122,8 @@ class _Work:
             if file.damage and staging.facts.whole:
                 staging.facts.whole = False
                 staging.note("truncated", f"Only a part of the file could be read: {file.damage}.")
+            if file.remark:
+                staging.note("trailing_bytes", f"Nothing is lost, but {file.remark}.", severity=Severity.INFO)
             if alone and (same := catalog.run_of_same_job(self.connection, item.file, item.source.name, staging.facts)):
                 run = same
             run, rank = self._store(item, digest, size, run, staging)

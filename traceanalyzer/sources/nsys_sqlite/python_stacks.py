@@ -10,6 +10,7 @@ import json
 import struct
 from typing import Any
 
+from traceanalyzer.schema.kinds import EventKind
 from traceanalyzer.sources.nsys_sqlite.call_chains import NO_NODE
 from traceanalyzer.sources.nsys_sqlite.capture import Capture
 from traceanalyzer.sources.nsys_sqlite.payloads import payload_of
@@ -51,7 +52,9 @@ class PythonStacks:
         for function_id, file_id, line in reversed(frames):
             function, file = self._texts(function_id, file_id)
             where = f" ({_last_part(file)}:{line})" if file else ""
-            node = self._stacks.node(node, f"{function}{where}", file=file, line=line if file else None)
+            node = self._stacks.node(
+                node, f"{function}{where}", file=file, line=line if file else None, kind=EventKind.PYTHON_FRAME
+            )
         return node
 
     def _texts(self, function_id: int, file_id: int) -> tuple[str, str | None]:
