@@ -1,5 +1,9 @@
 """A store with one hand-written capture, for tests of what passes make of it."""
 
+import atexit
+import functools
+import shutil
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -100,10 +104,20 @@ OP_COLUMNS = [
 EVENT_COLUMNS = ["kind", "name", "start_ns", "end_ns", "correlation_id", "thread", "process"]
 
 
+@functools.cache
+def _empty_store() -> Path:
+    """An empty store, made once: most of the time of a small test would go into making it."""
+    folder = tempfile.mkdtemp(prefix="traceanalyzer-tests-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    open_to_write(Path(folder) / "empty.duckdb").close()
+    return Path(folder) / "empty.duckdb"
+
+
 def store_of(
     path: Path, *captures: Capture, source: str = "torch", run: str = "run", facts: CaptureFacts | None = None
 ) -> Path:
     """A store at `path` with these captures as ranks 0, 1, ... of one run."""
+    shutil.copy(_empty_store(), path)
     connection = open_to_write(path)
     for rank, capture in enumerate(captures):
         staging = Staging(connection)

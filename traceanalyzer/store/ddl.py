@@ -31,10 +31,7 @@ def create_statements() -> Iterator[str]:
         columns = ", ".join(f"{c.name} {c.type.sql}{'' if c.nullable else ' NOT NULL'}" for c in table.columns)
         yield f"CREATE TABLE stored.{table.name} ({columns})"
         yield _view(table)
-        for kind, name in (("TABLE", f"stored.{table.name}"), ("VIEW", table.name)):
-            yield f"COMMENT ON {kind} {name} IS {quoted(table.meaning)}"
-        for column in table.columns:
-            yield f"COMMENT ON COLUMN stored.{table.name}.{column.name} IS {quoted(_about(column))}"
+        yield f"COMMENT ON VIEW {table.name} IS {quoted(table.meaning)}"
         for column in public_columns(table):
             yield f"COMMENT ON COLUMN {table.name}.{column.name} IS {quoted(_about(column))}"
 
