@@ -304,3 +304,19 @@ def test_top_cuts_lists_and_no_totals(tmp_path):
     assert [r["duration_ns"] for r in answer.gaps.rows()] == [50, 49, 48]
     assert only(answer.devices)["n_gaps"] == 29
     assert sum(r["idle_ns"] for r in answer.causes.rows()) == only(answer.devices)["idle_ns"]
+
+
+def test_steps_marked_by_a_process_that_launches_nothing_hold_for_the_file(tmp_path):
+    capture = Capture().launch(1_000, 1_100, 1).kernel(2_000, 3_000, 1)
+    capture.events.append(
+        {
+            "kind": EventKind.STEP_MARK,
+            "name": "ProfilerStep#3",
+            "start_ns": 0,
+            "end_ns": 9_000,
+            "thread": 1,
+            "process": 200,
+        }
+    )
+    row = only(asked(tmp_path, capture, "steps").steps)
+    assert (row["step"], row["device_duration_ns"]) == (3, 1_000)

@@ -4,16 +4,17 @@ Each function makes one temporary table beside the staged ones, which `traceanal
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 
 import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from traceanalyzer.numeric.nesting import Nesting, nest
+from traceanalyzer.numeric.nesting import Nesting, nest, timeline
 from traceanalyzer.schema.kinds import NESTED_KINDS, EventKind, Lane, OpKind
 from traceanalyzer.schema.sink import NO_TEXT
-from traceanalyzer.store.frames import STEP_RANGE, frame_of, step_number
+from traceanalyzer.store.frames import STEP_RANGE, Frame, frame_of, step_number
 from traceanalyzer.store.staging import Staging, append
 
 COMMUNICATION = re.compile(r"nccl|rccl|nvshmem|msccl|::ep::", re.IGNORECASE)
@@ -74,11 +75,15 @@ def derive_nesting(staging: Staging) -> None:
         nesting = nest(start, end)
         inside = nesting.parent >= 0
         parent_id = np.ma.masked_array(event_id[np.maximum(nesting.parent, 0)], mask=~inside)
-        node = _nodes(frames, nesting.parent, nesting.depth, kind, name)
-        changes = _without_ended(frames, node, nesting, start, end, kind, name)
+        changes = _changes(frames, nesting, start, end, kind, name)
+        node = _nodes(frames, nesting, start, kind, name, changes)
         if changes:
-            position, instant, later = (np.array(column, np.int64) for column in zip(*changes, strict=True))
-            columns = {"event_id": event_id[position], "from_ns": instant, "node_id": later}
+            counts = [len(instants) for instants, _ in changes.values()]
+            columns = {
+                "event_id": event_id[np.repeat(np.array(list(changes), np.int64), counts)],
+                "from_ns": np.concatenate([instants for instants, _ in changes.values()]),
+                "node_id": np.concatenate([nodes for _, nodes in changes.values()]),
+            }
             append(connection, "stage_stack_changes", columns)
         append(
             connection,
@@ -112,61 +117,95 @@ class _Frames:
 
     def __init__(self, staging: Staging) -> None:
         self._texts, self._stacks = staging.texts, staging.stacks
+        self._known: dict[tuple[int, int], Frame] = {}
 
     def node(self, parent: int, kind: int, name: int) -> int:
         """Number of the node of an event below the node of its parent."""
-        frame = frame_of(EventKind(kind), "" if name == NO_TEXT else self._texts.all[name])
+        frame = self._known.get((kind, name))
+        if frame is None:
+            frame = frame_of(EventKind(kind), "" if name == NO_TEXT else self._texts.all[name])
+            self._known[kind, name] = frame
         return self._stacks.node(parent, frame.text, frame.file, frame.line, kind=EventKind(kind))
 
 
-def _nodes(frames: _Frames, parent: Ints, depth: Ints, kind: Ints, name: Ints) -> Ints:
-    """Stack node of each event, level by level from the outermost, each distinct (parent node, frame) once."""
-    node = np.full(len(parent), -1, np.int64)
-    order = np.argsort(depth, kind="stable")
-    edges = np.flatnonzero(np.diff(depth[order], prepend=-1))
+Changes = dict[int, tuple[Ints, Ints]]
+"""Of events (positions) that go on after one around them has ended: instants, and the stack from each on."""
+
+
+def _changes(frames: _Frames, nesting: Nesting, start: Ints, end: Ints, kind: Ints, name: Ints) -> Changes:
+    """Where events cross, one ends below others that go on; from then on their stacks are without it."""
+    ended_below = np.flatnonzero(nesting.extent > end)
+    if not len(ended_below):
+        return {}
+    line = timeline(start, end, nesting)
+    ended_below = ended_below[np.argsort(end[ended_below], kind="stable")]
+    innermost = line.event[np.searchsorted(line.at, end[ended_below], side="right") - 1]
+    parent, starts, ends = nesting.parent, start.tolist(), end.tolist()
+    found: dict[int, tuple[list[int], list[int]]] = {}
+    at_start: dict[int, int] = {}
+
+    def open_around(position: int, instant: int) -> int:
+        above = int(parent[position])
+        while above >= 0 and ends[above] <= instant:
+            above = int(parent[above])
+        return above
+
+    def known(position: int, instant: int) -> int | None:
+        """The stack from the last change on, or at the start, as far as it was worked out."""
+        instants, nodes = found.get(position, ([], []))
+        k = bisect_right(instants, instant) - 1
+        return nodes[k] if k >= 0 else at_start.get(position)
+
+    def node_at(position: int, instant: int) -> int:
+        """Stack of an event that is open at the instant; -1 for none. All changes up to the instant are known."""
+        missing: list[int] = []
+        while position >= 0 and known(position, instant) is None:
+            missing.append(position)
+            instant = starts[position]
+            position = open_around(position, instant)
+        node = -1 if position < 0 else int(known(position, instant) or 0)
+        for inner in reversed(missing):
+            node = at_start[inner] = frames.node(node, int(kind[inner]), int(name[inner]))
+        return node
+
+    for below, first in zip(ended_below.tolist(), innermost.tolist(), strict=True):
+        instant, chain, above = ends[below], [], first
+        while above not in (below, -1):
+            if starts[above] < instant < ends[above]:
+                chain.append(above)
+            above = int(parent[above])
+        for position in reversed(chain):
+            around = node_at(open_around(position, instant), instant)
+            node = frames.node(around, int(kind[position]), int(name[position]))
+            instants, nodes = found.setdefault(position, ([], []))
+            if instants and instants[-1] == instant:
+                nodes[-1] = node
+            else:
+                instants.append(instant)
+                nodes.append(node)
+    return {k: (np.array(i, np.int64), np.array(n, np.int64)) for k, (i, n) in found.items()}
+
+
+def _nodes(frames: _Frames, nesting: Nesting, start: Ints, kind: Ints, name: Ints, changes: Changes) -> Ints:
+    """Stack of each event at its start, level by level from the outermost, each distinct (parent node, frame) once."""
+    node = np.full(len(start), -1, np.int64)
+    order = np.argsort(nesting.depth, kind="stable")
+    edges = np.flatnonzero(np.diff(nesting.depth[order], prepend=-1))
     label = kind * (int(name.max(initial=0)) + 2) + name + 1
     for low, high in zip(edges, np.append(edges[1:], len(order)), strict=True):
         level = order[low:high]
-        above = np.where(parent[level] >= 0, node[np.maximum(parent[level], 0)], -1)
-        keys = np.stack((above, label[level]))
-        distinct, first, inverse = np.unique(keys, axis=1, return_index=True, return_inverse=True)
-        del distinct
+        parent = nesting.parent[level]
+        above = np.where(parent >= 0, node[np.maximum(parent, 0)], -1)
+        changing = np.isin(parent, list(changes))
+        for position in np.unique(parent[changing]).tolist():
+            mine = np.flatnonzero(parent == position)
+            instants, later = changes[position]
+            k = np.searchsorted(instants, start[level[mine]], side="right") - 1
+            above[mine] = np.where(k >= 0, later[np.maximum(k, 0)], above[mine])
+        _, first, inverse = np.unique(np.stack((above, label[level])), axis=1, return_index=True, return_inverse=True)
         new = [frames.node(int(above[k]), int(kind[level[k]]), int(name[level[k]])) for k in first]
         node[level] = np.array(new, np.int64)[inverse.reshape(-1)]
     return node
-
-
-def _without_ended(
-    frames: _Frames, node: Ints, nesting: Nesting, start: Ints, end: Ints, kind: Ints, name: Ints
-) -> list[tuple[int, int, int]]:
-    """Take events that have ended out of the stacks of those that go on, which happens where events cross.
-
-    Corrects `node`, the stack at the start, in place; returns (position, instant, node) of every later change.
-    """
-    cover = np.full(len(start), np.iinfo(np.int64).max)
-    for level in range(1, int(nesting.depth.max(initial=0)) + 1):
-        here = np.flatnonzero(nesting.depth == level)
-        above = nesting.parent[here]
-        cover[here] = np.minimum(end[above], cover[above])
-    crossing = np.flatnonzero((cover < end) | (cover <= start))
-    changes = []
-    for i in crossing.tolist():
-        around, parent = [], int(nesting.parent[i])
-        while parent >= 0:
-            around.append(parent)
-            parent = int(nesting.parent[parent])
-        instants = [int(start[i]), *sorted({int(end[k]) for k in around if start[i] < end[k] < end[i]})]
-        for number, instant in enumerate(instants):
-            below = -1
-            for k in reversed(around):
-                if end[k] > instant:
-                    below = frames.node(below, int(kind[k]), int(name[k]))
-            own = frames.node(below, int(kind[i]), int(name[i]))
-            if number == 0:
-                node[i] = own
-            else:
-                changes.append((i, instant, own))
-    return changes
 
 
 def derive_launches(connection: duckdb.DuckDBPyConnection) -> None:
@@ -229,9 +268,15 @@ def derive_steps(staging: Staging) -> None:
         append(connection, "stage_steps", columns)
     connection.execute(
         """CREATE OR REPLACE TEMP TABLE stage_op_steps AS
+        WITH launched AS (
+            -- Where no process that launches has marks of its own, those of the file's one marked process hold.
+            SELECT o.op_id, l.launched_ns, CASE WHEN o.process IN (SELECT process FROM stage_steps) THEN o.process
+                ELSE (SELECT CASE WHEN count(DISTINCT process) = 1 THEN any_value(process) END FROM stage_steps
+                    WHERE process NOT IN (SELECT process FROM stage_gpu_ops WHERE process IS NOT NULL)) END AS process
+            FROM stage_launches l JOIN stage_gpu_ops o USING (op_id)
+        )
         SELECT l.op_id, s.step
-        FROM (SELECT o.op_id, o.process, l.launched_ns FROM stage_launches l JOIN stage_gpu_ops o USING (op_id)) l
-        ASOF JOIN stage_steps s ON s.process = l.process AND s.start_ns <= l.launched_ns
+        FROM launched l ASOF JOIN stage_steps s ON s.process = l.process AND s.start_ns <= l.launched_ns
         WHERE l.launched_ns < s.end_ns"""
     )
 
