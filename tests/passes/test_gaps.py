@@ -263,6 +263,14 @@ def test_steps_of_host_and_device(tmp_path):
     ]
 
 
+def test_a_first_step_with_nothing_before_it_is_incomplete_and_left_out_of_rates(tmp_path):
+    answer = asked(tmp_path, steps_capture(), "steps")
+    assert [r["incomplete"] for r in answer.steps.rows()] == [True, False, False]
+    (finding,) = answer.findings
+    assert finding.cost_ns == 10_000
+    assert finding.text.startswith("rank 0: 2 steps of 0.01 ms on the device (median)")
+
+
 def test_ledger_of_each_step_adds_up_to_its_device_step(tmp_path):
     rows = list(asked(tmp_path, steps_capture(), "ledger").ledger.rows())
     sums = {}

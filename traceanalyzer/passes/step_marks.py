@@ -110,6 +110,11 @@ def device_steps(ops: Operations) -> DeviceSteps:
     return DeviceSteps(step, start, np.append(start[1:], max(last, int(start[-1]))))
 
 
+def first_is_incomplete(ops: Operations, steps: DeviceSteps) -> bool:
+    """Whether the first device step has nothing before it: then its beginning was not recorded."""
+    return len(steps) > 0 and int(steps.start[0]) <= ops.span[0]
+
+
 def warmup_count(lengths: Ints, wanted: int | None) -> int:
     """How many leading steps are warm-up: `--warmup N`, else those longer than 1.5 x the median of the rest."""
     if wanted is not None:

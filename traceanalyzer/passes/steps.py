@@ -12,6 +12,7 @@ from traceanalyzer.passes.step_marks import (
     Mark,
     device_steps,
     devices_of,
+    first_is_incomplete,
     load_marks,
     warmup_count,
     with_steps,
@@ -32,7 +33,7 @@ STEPS = TableSpec(
         Column("end_ns", Type.INT64, "Start of the next mark; of the last one the mark's end.", Unit.NS),
         Column("duration_ns", Type.INT64, "Length on the host.", Unit.NS),
         Column("device_duration_ns", Type.INT64, "Length on the device; null where nothing was launched.", Unit.NS),
-        Column("warmup", Type.BOOL, "Whether the step is left out of rates."),
+        Column("warmup", Type.BOOL, "Whether it is a warm-up step, which is left out of rates."),
         Column("busy_ns", Type.INT64, "Device busy in the device step.", Unit.NS),
         Column("idle_ns", Type.INT64, "Device idle in the device step.", Unit.NS),
         Column("compute_ns", Type.INT64, "Union of compute in the device step.", Unit.NS),
@@ -40,6 +41,11 @@ STEPS = TableSpec(
         Column("exposed_communication_ns", Type.INT64, "Communication while no compute runs.", Unit.NS),
         Column("device_start_ns", Type.INT64, "Start of the device step.", Unit.NS),
         Column("device_end_ns", Type.INT64, "End of the device step.", Unit.NS),
+        Column(
+            "incomplete",
+            Type.BOOL,
+            "Whether nothing was recorded before it on the device: it began earlier and is left out of rates.",
+        ),
     ),
 )
 
@@ -59,10 +65,11 @@ def steps(scope: Scope) -> Answer:
             mine = [m for m in marks if m.process in users] or marks
             found = device_steps(ops)
             rows += _rows((capture, device.rank, device.device), mine, ops, found, scope)
-            findings += _finding(device.rank, found, scope)
+            findings += _finding(device.rank, ops, found, scope)
         if not devices:
             rows += [
-                (capture, None, None, m.step, m.start, m.end, m.end - m.start, None, False, *[None] * 7) for m in marks
+                (capture, None, None, m.step, m.start, m.end, m.end - m.start, None, False, *[None] * 7, False)
+                for m in marks
             ]
     selected = scope.selection.steps
     if selected is not None:
@@ -77,13 +84,14 @@ def _rows(
     place: tuple[int, int | None, int], marks: list[Mark], ops: Operations, found: DeviceSteps, scope: Scope
 ) -> list[tuple[object, ...]]:
     warmup = warmup_count(found.end - found.start, scope.selection.warmup)
+    incomplete = first_is_incomplete(ops, found)
     at = {int(step): k for k, step in enumerate(found.step.tolist())}
     rows: list[tuple[object, ...]] = []
     for mark in marks:
         host = (*place, mark.step, mark.start, mark.end, mark.end - mark.start)
         k = at.get(mark.step)
         if k is None:
-            rows.append((*host, None, False, *[None] * 7))
+            rows.append((*host, None, False, *[None] * 7, False))
             continue
         low, high = int(found.start[k]), int(found.end[k])
         inside = clip(ops, low, high)
@@ -101,21 +109,24 @@ def _rows(
                 int((exposed_end - exposed_start).sum()),
                 low,
                 high,
+                k == 0 and incomplete,
             )
         )
     return rows
 
 
-def _finding(rank: int | None, found: DeviceSteps, scope: Scope) -> list[Finding]:
+def _finding(rank: int | None, ops: Operations, found: DeviceSteps, scope: Scope) -> list[Finding]:
     lengths = found.end - found.start
     warmup = warmup_count(lengths, scope.selection.warmup)
-    if len(lengths) - warmup < 2:
+    incomplete = first_is_incomplete(ops, found) and not warmup
+    rest = lengths[warmup + incomplete :]
+    if len(rest) < 2:
         return []
-    rest = lengths[warmup:]
     whose = f"rank {rank}: " if rank is not None else ""
     text = (
         f"{whose}{len(rest)} steps of {float(np.median(rest)) / 1e6:,.2f} ms on the device (median);"
         f" shortest {int(rest.min()) / 1e6:,.2f}, longest {int(rest.max()) / 1e6:,.2f} ms"
         + (f"; {warmup} warm-up steps left out" if warmup else "")
+        + ("; the first step, whose beginning was not recorded, is left out" if incomplete else "")
     )
     return [Finding("step_time", text, rank, int(np.median(rest)))]
