@@ -230,6 +230,8 @@ def _of_path(path: Path | str) -> Iterator[Found]:
         if source := recognise(file):
             yield Found(place, source)
         else:
+            if file.head[8:12] == b"DUCK":
+                raise UnknownFormatError(place, "a store, not a trace", f"ask it with --db {place}")
             raise UnknownFormatError(
                 place, "not a trace that any reader knows", f"known are {', '.join(s.title for s in SOURCES)}"
             )

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -74,16 +75,20 @@ class TraceSet:
 
     def sql(self, text: str, **selection: object) -> Answer:
         """Rows of a read-only query over the public views: table `rows`."""
-        return self._answer(lambda scope: query(scope, text), selection)
+        return self._answer(lambda scope: query(scope, text), {"run": "all"} | selection, every_source=True)
 
     def ask(self, question: str, **selection: object) -> Answer:
         """The answer of a pass by its name."""
-        return self._answer(PASSES[question], selection)
+        return self._answer(PASSES[question], selection, every_source=question == "info")
 
-    def _answer(self, compute: Callable[[Scope], Answer], selection: dict[str, object]) -> Answer:
+    def _answer(
+        self, compute: Callable[[Scope], Answer], selection: dict[str, object], *, every_source: bool
+    ) -> Answer:
         chosen = make_selection(**selection)
         try:
-            answer = compute(resolve(self._connection, chosen))
+            answer = compute(resolve(self._connection, chosen, every_source=every_source))
+        except duckdb.ConnectionException as error:
+            raise StoreError(f"{self.path}: this handle was closed; open the store again") from error
         except (duckdb.IOException, duckdb.OutOfMemoryException, duckdb.FatalException) as error:
             raise StoreError(f"{self.path}: the store cannot be read: {one_line(error)}") from error
         answer.warnings[:0] = [w for w in self._warnings if w not in answer.warnings]
@@ -121,6 +126,8 @@ def make_selection(**given: object) -> Selection:
         raise UsageError(f"unknown selection {', '.join(sorted(unknown))}; known are {', '.join(_KNOWN)}")
     text = {k: (None if given.get(k) is None else str(given[k])) for k in _KNOWN}
     number = {k: (None if given.get(k) is None else int(str(given[k]))) for k in ("device", "warmup", "top")}
+    for name in ("step_range", "input_range", "user_code"):
+        _check_pattern(name, text[name])
     lane = text["lane"] or "device"
     if lane not in ("device", "compute"):
         raise UsageError(f"--lane {lane}: give device or compute")
@@ -138,6 +145,14 @@ def make_selection(**given: object) -> Selection:
         user_code=text["user_code"],
         top=number["top"] or 0,
     )
+
+
+def _check_pattern(name: str, pattern: str | None) -> None:
+    try:
+        re.compile(pattern or "")
+    except re.error as error:
+        option = name.replace("_", "-")
+        raise UsageError(f"--{option} {pattern}: not a regular expression ({error})") from error
 
 
 def _cached(paths: Sequence[str | Path], progress: "Progress | None") -> tuple[Path, list[str]]:

@@ -75,7 +75,7 @@ def find_gaps(scope: Scope, ops: Operations) -> Gaps:
     Of several operations that start together the one whose launch began first counts.
     """
     start, end = ops.gaps()
-    next_op = np.searchsorted(ops.start, end, side="left").astype(np.int64)
+    next_op = np.minimum(np.searchsorted(ops.start, end, side="left"), max(len(ops) - 1, 0)).astype(np.int64)
     launch = ops.launch[next_op] if len(ops) else np.zeros(0, np.int64)
     calls = scope.connection.execute(
         """SELECT event_id, start_ns, end_ns, process, thread, coalesce(node_id, -1) AS node

@@ -20,6 +20,9 @@ from traceanalyzer.units import Unit
 
 Ints = NDArray[np.int64]
 
+BUSY_SHARE = 0.02
+"""Idle time up to this share of the span is nothing to speak of."""
+
 RUN = Column("run", Type.TEXT, "Run.")
 CAPTURE = Column("capture", Type.INT32, "Capture: `captures.capture`.")
 RANK = Column("rank", Type.INT32, "Rank; null where the device serves several, or none is known.")
@@ -231,7 +234,19 @@ def gaps(scope: Scope) -> Answer:
         notes=[_heading(scope)],
     )
     answer.findings += _findings(answer)
+    if not parts:
+        answer.warnings.append(nothing_selected(scope))
     return answer
+
+
+def nothing_selected(scope: Scope) -> str:
+    """Why a question about devices has no rows, in a sentence."""
+    if scope.devices and scope.selection.steps is not None:
+        low, high = scope.selection.steps
+        return f"no device step is among {low} to {high}; `traceanalyzer steps` lists them"
+    if scope.devices and scope.selection.window_ns is not None:
+        return "no operation runs in the window, so there is no span to speak of; choose a longer one"
+    return "no device operations in what is selected; `traceanalyzer info` says why"
 
 
 def _heading(scope: Scope) -> str:
@@ -345,10 +360,19 @@ def _gap_rows(scope: Scope, part: DeviceGaps, which: Ints, texts: StackTexts) ->
 def _findings(answer: Answer) -> list[Finding]:
     """The largest stacks of idle time in sentences, where a device is idle for more than 2 % of its span."""
     spans = {(d["capture"], d["device"]): d for d in answer.tables["devices"].rows()}
-    out = []
+    out = [
+        Finding(
+            "device_busy",
+            f"device {d['device']} is idle for {100 * d['idle_ns'] / d['span_ns']:.1f} % of its span: it is kept busy",
+            d["rank"],
+            d["idle_ns"],
+        )
+        for d in spans.values()
+        if d["span_ns"] and d["idle_ns"] <= BUSY_SHARE * d["span_ns"]
+    ]
     for row in answer.tables["stacks"].head(3).rows():
         device = spans[row["capture"], row["device"]]
-        if not device["span_ns"] or row["idle_ns"] < 0.02 * device["span_ns"]:
+        if not device["span_ns"] or row["idle_ns"] < BUSY_SHARE * device["span_ns"]:
             continue
         where = row["blame"] or (
             row["stack"][-1] if row["stack"] else row["reason"] or "nothing open on the launching thread"

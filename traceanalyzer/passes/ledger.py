@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from traceanalyzer.numeric.nesting import cut_intervals
 from traceanalyzer.passes.answer import Answer, Frame, TableSpec
 from traceanalyzer.passes.causes import Cause
-from traceanalyzer.passes.gaps import CAPTURE, DEVICE, RANK, DeviceGaps, devices_with_gaps
+from traceanalyzer.passes.gaps import CAPTURE, DEVICE, RANK, DeviceGaps, devices_with_gaps, nothing_selected
 from traceanalyzer.passes.operations import busy_without_compute
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.passes.step_marks import device_steps, with_steps
@@ -75,6 +75,8 @@ def ledger(scope: Scope) -> Answer:
         default_table="ledger",
         notes=[scope.note()],
     )
+    if not totals:
+        answer.warnings.append(nothing_selected(scope))
     if any(c == "communication_unresolved" for c in answer.tables["totals"].columns["category"]):
         answer.warnings.append(
             "communication that compute does not hide is not yet split into wait and transfer: communication_unresolved"

@@ -35,13 +35,17 @@ class Operations:
     launch: Ints
     launched: Ints
     step: Ints
+    window: tuple[int, int] | None = None
+    """The selected device steps, where some are: then the span is theirs, with the gap that a step begins with."""
 
     def __len__(self) -> int:
         return len(self.op_id)
 
     @property
     def span(self) -> tuple[int, int]:
-        """First start and last end; (0, 0) without operations."""
+        """First start and last end, or the selected device steps; (0, 0) without operations."""
+        if self.window is not None:
+            return self.window
         return (int(self.start[0]), int(self.end.max())) if len(self) else (0, 0)
 
     def gaps(self) -> tuple[Ints, Ints]:
@@ -79,7 +83,7 @@ def load_operations(scope: Scope, device: DeviceOfCapture) -> Operations:
     ).fetchnumpy()
     column = {name: np.asarray(values, np.int64) for name, values in got.items()}
     start, end = column.pop("start_ns"), column.pop("end_ns")
-    out = Operations(device=device, start=start, end=end, original_start=start, **column)
+    out = Operations(device=device, start=start, end=end, original_start=start, window=None, **column)
     window = scope.selection.window_ns
     if window is None:
         return out

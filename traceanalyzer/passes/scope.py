@@ -52,33 +52,41 @@ class Scope:
         return f"run {', '.join(self.runs)}" if self.runs else "empty store"
 
 
-def resolve(connection: duckdb.DuckDBPyConnection, selection: Selection) -> Scope:
-    """The scope of a selection. Raises `UsageError` where the run does not exist or nothing fits."""
-    known = [
-        r for (r,) in connection.execute("SELECT run FROM stored.runs ORDER BY touched DESC, run_id DESC").fetchall()
-    ]
-    if selection.run == "all":
-        runs = list(reversed(known))
-    elif selection.run is not None:
-        if selection.run not in known:
-            raise UsageError(f"no run {selection.run!r} in the store; it has {', '.join(known) or 'none'}")
-        runs = [selection.run]
-    else:
-        runs = known[:1]
-    rows = connection.execute(
+def resolve(connection: duckdb.DuckDBPyConnection, selection: Selection, *, every_source: bool = False) -> Scope:
+    """The scope of a selection. With `every_source` no capture is left out because another tool tells more.
+
+    Raises `UsageError` where the run, a rank or the device does not exist.
+    """
+    rows = connection.execute("SELECT run FROM stored.runs ORDER BY touched DESC, run_id DESC").fetchall()
+    runs = _runs([run for (run,) in rows], selection)
+    captures = connection.execute(
         """SELECT capture, run, source, rank FROM stored.captures
         WHERE run IN (SELECT unnest(?::VARCHAR[])) ORDER BY capture""",
         [runs],
     ).fetchall()
     if selection.source is not None:
-        rows = [r for r in rows if r[2] == selection.source]
+        captures = [c for c in captures if c[2] == selection.source]
+    if selection.ranks is not None:
+        chosen = [c for c in captures if _has_rank(connection, c, selection.ranks)]
+        if captures and not chosen:
+            raise UsageError("no capture of the selected ranks; `traceanalyzer info` lists what there is")
+        captures = chosen
+    devices = _devices(connection, captures, selection)
     warnings: list[str] = []
-    rows = _one_source_a_rank(connection, rows, warnings)
-    devices = _devices(connection, rows, selection)
-    captures = tuple(r[0] for r in rows if selection.ranks is None or _has_rank(connection, r, selection.ranks))
-    if rows and not captures:
-        raise UsageError("no capture of the selected ranks; `traceanalyzer info` lists what there is")
-    return Scope(connection, selection, tuple(runs), captures, tuple(devices), warnings)
+    if not every_source:
+        captures, devices = _one_source_a_rank(connection, captures, devices, warnings)
+    return Scope(connection, selection, tuple(runs), tuple(c[0] for c in captures), tuple(devices), warnings)
+
+
+def _runs(known: list[str], selection: Selection) -> list[str]:
+    """Selected runs, oldest first; `known` has the newest first."""
+    if selection.run == "all":
+        return known[::-1]
+    if selection.run is None:
+        return known[:1]
+    if selection.run not in known:
+        raise UsageError(f"no run {selection.run!r} in the store; it has {', '.join(known) or 'none'}")
+    return [selection.run]
 
 
 _Row = tuple[int, str, str, int | None]
@@ -97,38 +105,51 @@ def _has_rank(connection: duckdb.DuckDBPyConnection, row: _Row, ranks: frozenset
 def _devices(
     connection: duckdb.DuckDBPyConnection, rows: Sequence[_Row], selection: Selection
 ) -> list[DeviceOfCapture]:
-    out = []
-    for capture, run, source, _rank in rows:
-        found = connection.execute(
+    every = [
+        DeviceOfCapture(run, capture, source, rank, device)
+        for capture, run, source, _ in rows
+        for device, rank in connection.execute(
             "SELECT device, rank FROM stored.devices WHERE capture = ? AND n_ops > 0 ORDER BY device", [capture]
         ).fetchall()
-        for device, rank in found:
-            if selection.device is not None and device != selection.device:
-                continue
-            if selection.ranks is not None and rank not in selection.ranks:
-                continue
-            out.append(DeviceOfCapture(run, capture, source, rank, device))
-    return out
+    ]
+    known = sorted({d.device for d in every})
+    if selection.device is not None and every and selection.device not in known:
+        raise UsageError(f"no operations on device {selection.device}; there are some on {', '.join(map(str, known))}")
+    return [
+        d
+        for d in every
+        if selection.device in (None, d.device) and (selection.ranks is None or d.rank in selection.ranks)
+    ]
 
 
-def _one_source_a_rank(connection: duckdb.DuckDBPyConnection, rows: list[_Row], warnings: list[str]) -> list[_Row]:
-    """Where a rank was recorded by several tools, the captures of the tool that recorded more of the host."""
+def _one_source_a_rank(
+    connection: duckdb.DuckDBPyConnection, rows: list[_Row], devices: list[DeviceOfCapture], warnings: list[str]
+) -> tuple[list[_Row], list[DeviceOfCapture]]:
+    """Where a rank was recorded by several tools, only what the tool says that recorded more of the host."""
     tools: dict[tuple[str, int], dict[str, int]] = {}
-    for capture, run, source, rank in rows:
+    places = {(d.run, d.rank, d.source, d.capture) for d in devices}
+    places |= {(run, rank, source, capture) for capture, run, source, rank in rows}
+    for run, rank, source, capture in sorted(places, key=str):
         if rank is not None:
             detail = tools.setdefault((run, rank), {})
             detail[source] = detail.get(source, 0) + _detail(connection, capture)
-    drop: set[tuple[str, int, str]] = set()
-    for (run, rank), detail in tools.items():
+    dropped: set[tuple[str, int | None, str]] = set()
+    told: dict[tuple[str, str], list[int]] = {}
+    for (run, rank), detail in sorted(tools.items()):
         if len(detail) > 1:
             best = max(sorted(detail), key=lambda s: detail[s])
-            drop.update((run, rank, source) for source in detail if source != best)
-            others = ", ".join(sorted(s for s in detail if s != best))
-            warnings.append(
-                f"rank {rank} was recorded by several tools: this is {best}, which tells more of the host;"
-                f" --source {others} asks the other"
-            )
-    return [r for r in rows if r[3] is None or (r[1], r[3], r[2]) not in drop]
+            others = sorted(s for s in detail if s != best)
+            dropped.update((run, rank, source) for source in others)
+            told.setdefault((best, others[0]), []).append(rank)
+    for (best, other), ranks in told.items():
+        which = "rank" if len(ranks) == 1 else "ranks"
+        warnings.append(
+            f"{which} {', '.join(map(str, sorted(set(ranks))))} recorded by several tools: this is {best}, which tells"
+            f" more of the host; --source {other} asks the other"
+        )
+    kept = [d for d in devices if (d.run, d.rank, d.source) not in dropped]
+    empty = {d.capture for d in devices} - {d.capture for d in kept}
+    return [r for r in rows if (r[1], r[3], r[2]) not in dropped and r[0] not in empty], kept
 
 
 def _detail(connection: duckdb.DuckDBPyConnection, capture: int) -> int:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from traceanalyzer.errors import UsageError
 from traceanalyzer.passes.operations import NULL, Operations, clip
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.schema.kinds import EventKind
@@ -43,17 +42,14 @@ class DeviceSteps:
 
 
 def load_marks(scope: Scope, capture: int) -> list[Mark]:
-    """Step marks of a capture: those stored, or the ranges that `--step-range` matches. Raises `UsageError`."""
+    """Step marks of a capture: those stored, or the ranges that `--step-range` matches."""
     if scope.selection.step_range is None:
         rows = scope.connection.execute(
             "SELECT process, step, start_ns, end_ns FROM stored.steps WHERE capture = ? ORDER BY process, start_ns",
             [capture],
         ).fetchall()
         return [Mark(*row) for row in rows]
-    try:
-        pattern = re.compile(scope.selection.step_range)
-    except re.error as error:
-        raise UsageError(f"--step-range {scope.selection.step_range}: not a regular expression ({error})") from error
+    pattern = re.compile(scope.selection.step_range)
     names = scope.connection.execute(
         f"""SELECT DISTINCT n.name_id, n.text FROM stored.cpu_events e JOIN stored.names n ON n.name_id = e.name
         WHERE e.capture = ? AND e.kind IN ({int(EventKind.RANGE)}, {int(EventKind.STEP_MARK)})""",
@@ -126,13 +122,17 @@ def warmup_count(lengths: Ints, wanted: int | None) -> int:
 
 
 def step_window(scope: Scope, ops: Operations) -> Operations:
-    """The operations clipped to the device steps that `--steps` selects. None of them: no operations."""
+    """The operations clipped to the device steps that `--steps` selects. None of them: no operations.
+
+    A step begins with the gap before its first operation, so the span is that of the steps, not of the operations.
+    """
     low, high = scope.selection.steps or (0, 0)
     steps = device_steps(with_steps(scope, ops))
     mine = (steps.step >= low) & (steps.step <= high)
     if not mine.any():
         return clip(ops, 0, 0)
-    return clip(ops, int(steps.start[mine].min()), int(steps.end[mine].max()))
+    window = int(steps.start[mine].min()), int(steps.end[mine].max())
+    return replace(clip(ops, *window), window=window)
 
 
 def devices_of(scope: Scope, capture: int) -> list[DeviceOfCapture]:

@@ -72,10 +72,16 @@ def steps(scope: Scope) -> Answer:
                 for m in marks
             ]
     selected = scope.selection.steps
-    if selected is not None:
-        rows = [r for r in rows if selected[0] <= int(str(r[3])) <= selected[1]]
     warnings = list(scope.warnings)
-    if not rows:
+    if selected is not None and rows:
+        numbers = [int(str(r[3])) for r in rows]
+        rows = [r for r in rows if selected[0] <= int(str(r[3])) <= selected[1]]
+        if not rows:
+            warnings.append(
+                f"no step is among {selected[0]} to {selected[1]}; there are {min(numbers)} to {max(numbers)}"
+            )
+            findings = []
+    elif not rows:
         warnings.append("no steps: the trace has no ProfilerStep marks, and no range matches --step-range")
     return Answer("steps", {"steps": Frame.of_rows(STEPS, rows)}, findings, warnings, notes=[scope.note()])
 

@@ -19,6 +19,7 @@ from traceanalyzer.version import __version__
 WAIT_TO_WRITE_S = 10.0
 WAIT_TO_READ_S = 2.0
 MEMORY_LIMIT = "2GB"
+_MAGIC = b"DUCK"
 
 
 @contextlib.contextmanager
@@ -56,6 +57,9 @@ def open_to_read(path: Path) -> duckdb.DuckDBPyConnection:
     """
     if not path.exists():
         raise StoreError(f"{path}: no such store; make one with: traceanalyzer ingest FILE... --db {path}")
+    with duckdb_errors(path, "opened"), path.open("rb") as file:
+        if file.read(12)[8:] != _MAGIC:
+            raise StoreError(f"{path}: not a store; a trace is given without --db, as in: traceanalyzer gaps {path}")
     connection = _connect(path, read_only=True, wait_s=WAIT_TO_READ_S)
     return _checked(connection, path)
 
