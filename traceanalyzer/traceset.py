@@ -72,6 +72,18 @@ class TraceSet:
         """How long the steps took: table `steps`."""
         return self.ask("steps", **selection)
 
+    def kernels(self, **selection: object) -> Answer:
+        """Which kernels take the time: tables `kernels`, `operations` (copies and memory sets)."""
+        return self.ask("kernels", **selection)
+
+    def streams(self, **selection: object) -> Answer:
+        """How busy the streams are, and what runs at once: tables `streams`, `overlap`, `concurrency`."""
+        return self.ask("streams", **selection)
+
+    def launches(self, **selection: object) -> Answer:
+        """How long launches take to start, and how many wait: tables `launches`, `queues`, `depth`."""
+        return self.ask("launches", **selection)
+
     def sql(self, text: str, **selection: object) -> Answer:
         """Rows of a read-only query over the public views: table `rows`."""
         return self._answer(lambda scope: query(scope, text), selection)

@@ -116,7 +116,7 @@ def test_options_reach_the_question(call, fake):
     )
 
 
-@pytest.mark.parametrize("question", ["info", "gaps", "ledger", "steps"])
+@pytest.mark.parametrize("question", ["info", "gaps", "ledger", "steps", "kernels", "streams", "launches"])
 def test_questions_take_a_store_or_raw_files(call, fake, question):
     assert call(question, "--db", "job.duckdb").code == 0
     assert fake[0] == ("open", (Path("job.duckdb"),), {})

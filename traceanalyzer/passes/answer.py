@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.errors import TraceAnalyzerError, UsageError
-from traceanalyzer.schema.column import Column
+from traceanalyzer.schema.column import Column, Type
 
 if TYPE_CHECKING:
     import polars
@@ -65,7 +65,7 @@ class Frame:
         kinds = {"BIGINT": pa.int64(), "INTEGER": pa.int32(), "DOUBLE": pa.float64(), "BOOLEAN": pa.bool_()}
         arrays, fields = [], []
         for column in self.spec.columns:
-            values = self.columns[column.name]
+            values = self._numbers(column)
             text = pa.list_(pa.string()) if any(isinstance(v, list) for v in values) else pa.string()
             arrays.append(pa.array(values, kinds.get(column.type.public, text)))
             about = {"unit": str(column.unit), "meaning": column.meaning}
@@ -81,8 +81,16 @@ class Frame:
         for column in self.spec.columns:
             text = pl.List(pl.String) if any(isinstance(v, list) for v in self.columns[column.name]) else pl.String
             schema[column.name] = kinds.get(column.type.public, text)
-        frame: polars.DataFrame = pl.DataFrame(self.columns, schema=schema)
+        columns = {column.name: self._numbers(column) for column in self.spec.columns}
+        frame: polars.DataFrame = pl.DataFrame(columns, schema=schema)
         return frame
+
+    def _numbers(self, column: Column) -> list[Any]:
+        """Values of a column; integers among floats, which may be too wide for 64 bits, as floats."""
+        values = self.columns[column.name]
+        if column.type is not Type.FLOAT64:
+            return values
+        return [float(value) if isinstance(value, int) else value for value in values]
 
 
 def _library(name: str) -> Any:
