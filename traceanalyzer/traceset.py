@@ -16,7 +16,7 @@ from traceanalyzer.passes.query import query
 from traceanalyzer.passes.scope import Scope, resolve
 from traceanalyzer.passes.selection import Selection, parse_ranks, parse_steps, parse_window
 from traceanalyzer.schema.tables import SCHEMA_VERSION
-from traceanalyzer.store.database import one_line, open_to_read
+from traceanalyzer.store.database import first_row, one_line, open_to_read
 from traceanalyzer.store.location import cache_folder, default_store
 from traceanalyzer.version import __version__
 
@@ -87,6 +87,29 @@ class TraceSet:
     def sql(self, text: str, **selection: object) -> Answer:
         """Rows of a read-only query over the public views: table `rows`."""
         return self._answer(lambda scope: query(scope, text), selection)
+
+    def export(
+        self,
+        target: str | Path,
+        *,
+        tables: Sequence[str] = (),
+        form: str | None = None,
+        force: bool = False,
+        **selection: object,
+    ) -> Answer:
+        """Write tables, or results of passes, as Parquet or Arrow files: table `files`.
+
+        `target` is a folder, or a file for one table; `form` is "parquet" or "arrow". Raises `UsageError` and
+        `ExportError`, as `traceanalyzer.export.tables.export` tells.
+        """
+        from traceanalyzer.export.tables import export
+
+        # After `sql` the engine refuses to write files for as long as this store is open.
+        locked = first_row(self._connection.execute("SELECT current_setting('lock_configuration')"))
+        if locked and locked[0]:
+            self._connection.close()
+            self._connection = open_to_read(self.path)
+        return self._answer(lambda scope: export(scope, Path(target), tables=tables, form=form, force=force), selection)
 
     def ask(self, question: str, **selection: object) -> Answer:
         """The answer of a pass by its name."""

@@ -52,12 +52,17 @@ def test_results_are_those_of_the_questions(store):
     assert rows(store, "SELECT rank, sum(idle_ns) FROM causes GROUP BY rank ORDER BY rank") == [(0, 1000), (1, 40)]
     assert rows(store, "SELECT sum(ns) FROM Ledger WHERE rank = 0") == [(1400,)]
     assert rows(store, "SELECT device_duration_ns FROM steps_steps") == [(1400,)]
-    assert rows(store, "SELECT d.span_ns, k.kernel FROM gaps_devices d JOIN kernels k USING (capture) WHERE d.rank = 0"
-                       " ORDER BY k.total_ns DESC") == [(1400, "add"), (1400, "gemm")]
+    assert rows(
+        store,
+        "SELECT d.span_ns, k.kernel FROM gaps_devices d JOIN kernels k USING (capture) WHERE d.rank = 0"
+        " ORDER BY k.total_ns DESC",
+    ) == [(1400, "add"), (1400, "gemm")]
     (stack,) = rows(store, "SELECT stack[1] FROM stacks WHERE cause = 'python' AND rank = 0")
     assert stack == ("main (train.py:1)",)
-    assert rows(store, "SELECT sum(p.end_ns - p.start_ns) FROM gap_pieces p JOIN gaps g USING (capture, device, gap)"
-                       " WHERE g.rank = 0") == [(1000,)]
+    assert rows(
+        store,
+        "SELECT sum(p.end_ns - p.start_ns) FROM gap_pieces p JOIN gaps g USING (capture, device, gap) WHERE g.rank = 0",
+    ) == [(1000,)]
 
 
 def test_stored_tables_keep_their_names(store):

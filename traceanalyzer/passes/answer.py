@@ -61,7 +61,7 @@ class Frame:
 
     def to_arrow(self) -> "pyarrow.Table":
         """The table for Arrow; columns carry unit and meaning as field metadata. Needs pyarrow."""
-        pa = _library("pyarrow")
+        pa = library("pyarrow")
         kinds = {"BIGINT": pa.int64(), "INTEGER": pa.int32(), "DOUBLE": pa.float64(), "BOOLEAN": pa.bool_()}
         arrays, fields = [], []
         for column in self.spec.columns:
@@ -75,7 +75,7 @@ class Frame:
 
     def to_polars(self) -> "polars.DataFrame":
         """The table for polars. Needs polars."""
-        pl = _library("polars")
+        pl = library("polars")
         kinds = {"BIGINT": pl.Int64, "INTEGER": pl.Int32, "DOUBLE": pl.Float64, "BOOLEAN": pl.Boolean}
         schema = {}
         for column in self.spec.columns:
@@ -93,13 +93,16 @@ class Frame:
         return [float(value) if isinstance(value, int) else value for value in values]
 
 
-def _library(name: str) -> Any:
+def library(name: str) -> Any:
+    """An optional library, imported. Raises `TraceAnalyzerError`, which tells how to install it."""
     import importlib
 
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise TraceAnalyzerError(f"{name} is not installed; run: pip install 'gpu-traceanalyzer[frames]'") from None
+        raise TraceAnalyzerError(
+            f"{name.partition('.')[0]} is not installed; run: pip install 'gpu-traceanalyzer[frames]'"
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)

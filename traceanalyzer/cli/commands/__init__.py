@@ -37,4 +37,5 @@ COMMANDS = (
     Entry("launches", "GPU", "How long launches take to start, and how many wait in the queue."),
     Entry("info", "Data", "What was captured, and which questions it can answer."),
     Entry("sql", "Data", "Ask the store in SQL; nothing is changed."),
+    Entry("export", "Data", "Write tables and results as Parquet or Arrow files."),
 )
