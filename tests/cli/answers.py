@@ -115,5 +115,6 @@ ANSWERS = {
     "steps": lambda: plain("steps"),
     "kernels": lambda: plain("kernels", "kernels", "operations"),
     "streams": lambda: plain("streams", "streams", "overlap", "concurrency"),
+    "export": lambda: plain("export", "files"),
     "launches": lambda: plain("launches", "launches", "queues", "depth"),
 }
