@@ -62,6 +62,9 @@ _DIRECTIONS = {
     CopyKind.PTOP: "PtoP",
 }
 
+NAME_IN_FINDING = 100
+"""Characters of a kernel's name in a sentence; some have thousands."""
+
 _GEOMETRY = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
 
 
@@ -183,5 +186,6 @@ def _findings(rows: list[tuple[Any, ...]]) -> list[Finding]:
         return []
     _, rank, device, kernel, calls, total, share = rows[0][:7]
     whose = f"rank {rank}, device {device}" if rank is not None else f"device {device}"
-    text = f"{100 * share:.1f} % of the kernel time of {whose}: {kernel}, {calls:,} calls, {total / 1e6:,.3f} ms"
+    name = str(kernel) if len(str(kernel)) <= NAME_IN_FINDING else f"{str(kernel)[:NAME_IN_FINDING]} ..."
+    text = f"{100 * share:.1f} % of the kernel time of {whose}: {name}, {calls:,} calls, {total / 1e6:,.3f} ms"
     return [Finding("top_kernel", text, rank, total)]

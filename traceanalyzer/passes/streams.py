@@ -115,14 +115,14 @@ _Unions = dict[tuple[int, int], tuple[int, Ints, Ints, int, int]]
 
 def _by_stream(ops: Operations) -> _Unions:
     """Of each (process, stream) its number of operations, their union, its first start and last end."""
-    keys = np.stack((ops.process, ops.stream), axis=1)
-    distinct, which = np.unique(keys, axis=0, return_inverse=True)
-    which = which.reshape(-1)
+    processes, of_process = np.unique(ops.process, return_inverse=True)
+    numbers, of_stream = np.unique(ops.stream, return_inverse=True)
+    which = of_process.reshape(-1) * len(numbers) + of_stream.reshape(-1)
     order = np.argsort(which, kind="stable")
-    edges = np.searchsorted(which[order], np.arange(len(distinct) + 1))
+    distinct, first_at = np.unique(which[order], return_index=True)
     out: _Unions = {}
-    for k, (process, stream) in enumerate(distinct.tolist()):
-        mine = order[edges[k] : edges[k + 1]]
+    for each, mine in zip(distinct.tolist(), np.split(order, first_at[1:]), strict=True):
+        process, stream = int(processes[each // len(numbers)]), int(numbers[each % len(numbers)])
         start, end = ops.start[mine], ops.end[mine]
         out[process, stream] = (len(mine), *union(start, end), int(start.min()), int(end.max()))
     return out
