@@ -135,6 +135,13 @@ def test_export_works_after_sql(store, tmp_path):
     assert read(tmp_path / "x.parquet")
 
 
+def test_names_of_files_may_hold_quotes(store, tmp_path):
+    target = tmp_path / "it's; DROP.parquet"
+    with traceanalyzer.open(store) as traces:
+        traces.export(target, tables=["gpu_ops"])
+    assert target.exists() and [p.name for p in tmp_path.glob("*.parquet")] == [target.name]
+
+
 def test_every_result_can_be_exported(store, tmp_path):
     with traceanalyzer.open(store) as traces:
         files = traces.export(tmp_path / "all", tables=sorted(RESULTS)).files

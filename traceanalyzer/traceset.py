@@ -12,11 +12,11 @@ import duckdb
 from traceanalyzer.errors import StoreError, UsageError
 from traceanalyzer.passes import PASSES
 from traceanalyzer.passes.answer import Answer
-from traceanalyzer.passes.query import query
+from traceanalyzer.passes.query import is_locked, query
 from traceanalyzer.passes.scope import Scope, resolve
 from traceanalyzer.passes.selection import Selection, parse_ranks, parse_steps, parse_window
 from traceanalyzer.schema.tables import SCHEMA_VERSION
-from traceanalyzer.store.database import first_row, one_line, open_to_read
+from traceanalyzer.store.database import one_line, open_to_read
 from traceanalyzer.store.location import cache_folder, default_store
 from traceanalyzer.version import __version__
 
@@ -105,8 +105,7 @@ class TraceSet:
         from traceanalyzer.export.tables import export
 
         # After `sql` the engine refuses to write files for as long as this store is open.
-        locked = first_row(self._connection.execute("SELECT current_setting('lock_configuration')"))
-        if locked and locked[0]:
+        if is_locked(self._connection):
             self._connection.close()
             self._connection = open_to_read(self.path)
         return self._answer(lambda scope: export(scope, Path(target), tables=tables, form=form, force=force), selection)

@@ -110,6 +110,21 @@ def test_integers_stay_exact(store):
     assert rows(store, "SELECT 2::HUGEINT * 9223372036854775807") == [(2 * (2**63 - 1),)]
 
 
+def test_lists_are_lists_even_in_an_empty_table(store):
+    assert rows(store, "SELECT len(stack) FROM stacks", device=3) == []
+    assert rows(store, "SELECT count(*) FROM stacks WHERE list_contains(stack, 'main (train.py:1)')")[0][0] > 0
+
+
+def test_no_file_is_opened_while_the_tables_of_a_query_are_found(store, tmp_path):
+    (tmp_path / "secret.csv").write_text("a\n1\n")
+    for _ in range(2):
+        with traceanalyzer.open(store) as traces:
+            for text in (f"SELECT * FROM read_csv('{tmp_path}/secret.csv')", f"SELECT * FROM '{tmp_path}/secret.csv'"):
+                with pytest.raises(UsageError):
+                    traces.sql(text)
+            assert len(traces.sql("SELECT * FROM causes").rows)
+
+
 @pytest.mark.parametrize("text", ["SELECT * FROM nothing", "DROP TABLE gaps", "SELECT 1; SELECT 2", "COPY gaps TO 'x'"])
 def test_what_is_no_question_is_refused(store, text):
     with traceanalyzer.open(store) as traces, pytest.raises(UsageError):

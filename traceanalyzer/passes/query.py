@@ -13,7 +13,7 @@ from traceanalyzer.passes.answer import Answer, Frame, TableSpec
 from traceanalyzer.passes.results import RESULTS, offer, results
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.schema.column import Column, Type
-from traceanalyzer.store.database import one_line
+from traceanalyzer.store.database import first_row, one_line
 
 
 def query(scope: Scope, text: str) -> Answer:
@@ -22,11 +22,11 @@ def query(scope: Scope, text: str) -> Answer:
     Raises `UsageError` where the statement is wrong, is several, or would write or read other files.
     """
     connection = scope.connection
+    # Before anything looks at the text: finding its tables opens the files that it would read.
+    lock(connection)
     for name, frame in results(scope, _named(connection, text)).items():
         offer(connection, name, frame)
     try:
-        connection.execute("SET enable_external_access = false")
-        connection.execute("SET lock_configuration = true")
         statements = connection.extract_statements(text)
         if len(statements) != 1:
             raise UsageError(f"give one statement; these are {len(statements)}")
@@ -51,6 +51,19 @@ def query(scope: Scope, text: str) -> Answer:
     ]
     spec = TableSpec("rows", "Rows of the query.", tuple(columns))
     return Answer("sql", {"rows": Frame.of_rows(spec, plain)}, warnings=warnings)
+
+
+def lock(connection: duckdb.DuckDBPyConnection) -> None:
+    """Let the engine touch no file but the store, for as long as this process has it open."""
+    if not is_locked(connection):
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+
+
+def is_locked(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Whether `lock` was called for the store."""
+    row = first_row(connection.execute("SELECT current_setting('lock_configuration')"))
+    return bool(row and row[0])
 
 
 def _named(connection: duckdb.DuckDBPyConnection, text: str) -> list[str]:

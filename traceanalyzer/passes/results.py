@@ -20,6 +20,10 @@ from traceanalyzer.schema.tables import TABLE_BY_NAME
 _NUMBERS = {"BIGINT": np.int64, "INTEGER": np.int32, "DOUBLE": np.float64, "BOOLEAN": np.bool_}
 
 
+_LISTS = frozenset({"stack"})
+"""Columns of lists of text, also where a table is empty or its lists are."""
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """A table of a pass; without a pass `compute` makes it by itself."""
@@ -66,7 +70,7 @@ def offer(connection: duckdb.DuckDBPyConnection, name: str, frame: Frame) -> Non
     for column in frame.spec.columns:
         values, kind = frame.columns[column.name], column.type.public
         if kind == "VARCHAR":
-            kind = "VARCHAR[]" if any(isinstance(v, (list, tuple)) for v in values) else kind
+            kind = "VARCHAR[]" if column.name in _LISTS else kind
             array = np.empty(len(values), object)
             array[:] = values
         else:
