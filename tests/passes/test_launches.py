@@ -106,7 +106,7 @@ OPERATIONS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(OPERATIONS)
 def test_depths_against_a_slow_count(operations):
     """Each operation: its call's start and length, how long after it starts, its length, whether a second one shares
