@@ -38,7 +38,7 @@ def test_every_pass_answers(store, name):
     with traceanalyzer.open(store) as traces:
         answer = traces.ask(name)
     assert answer.command == name
-    assert answer.tables
+    assert tuple(frame.spec for frame in answer.tables.values()) == PASSES[name].tables
     for table, frame in answer.tables.items():
         assert frame.spec.name == table
         assert frame.spec.meaning.endswith(".")

@@ -10,6 +10,7 @@ import pytest
 import traceanalyzer
 from traceanalyzer.cli.reference import command_reference
 from traceanalyzer.passes.causes import Cause
+from traceanalyzer.passes.reference import results_reference
 from traceanalyzer.schema.reference import schema_reference
 
 REPOSITORY = Path(__file__).parents[1]
@@ -53,7 +54,12 @@ def test_every_exported_name_is_there():
 
 
 @pytest.mark.parametrize(
-    ("page", "make"), [("docs/reference/schema.md", schema_reference), ("docs/reference/cli.md", command_reference)]
+    ("page", "make"),
+    [
+        ("docs/reference/schema.md", schema_reference),
+        ("docs/reference/results.md", results_reference),
+        ("docs/reference/cli.md", command_reference),
+    ],
 )
 def test_generated_pages_are_current(page, make):
     assert (REPOSITORY / page).read_text(encoding="utf-8") == make(), "write it anew: see CONTRIBUTING.md"

@@ -9,6 +9,7 @@ with traceanalyzer.open("traceanalyzer.duckdb") as traces:
 from typing import TYPE_CHECKING
 
 from traceanalyzer.errors import (
+    ExportError,
     SchemaVersionError,
     SourceError,
     StoreBusyError,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from traceanalyzer.traceset import TraceSet, open  # noqa: A004
 
 __all__ = [
+    "ExportError",
     "SchemaVersionError",
     "SourceError",
     "StoreBusyError",

@@ -6,6 +6,7 @@ TraceAnalyzerError
 ├── StoreError             the store cannot be opened, read or written
 │   ├── SchemaVersionError it was written by another version of the schema
 │   └── StoreBusyError     another process is writing it
+├── ExportError            a file cannot be written
 └── UsageError             the question cannot be asked like this
 
 The text of each is one line that says what is wrong and what to do next; the command line prints it and exits with 2.
@@ -37,6 +38,10 @@ class SchemaVersionError(StoreError):
 
 class StoreBusyError(StoreError):
     """Another process is writing the store."""
+
+
+class ExportError(TraceAnalyzerError):
+    """A file for other programs cannot be written."""
 
 
 class UsageError(TraceAnalyzerError):

@@ -13,7 +13,7 @@ import duckdb
 from traceanalyzer.errors import StoreError, UsageError
 from traceanalyzer.passes import PASSES
 from traceanalyzer.passes.answer import Answer
-from traceanalyzer.passes.query import query
+from traceanalyzer.passes.query import is_locked, query
 from traceanalyzer.passes.scope import Scope, resolve
 from traceanalyzer.passes.selection import Selection, parse_ranks, parse_steps, parse_window
 from traceanalyzer.schema.tables import SCHEMA_VERSION
@@ -73,9 +73,43 @@ class TraceSet:
         """How long the steps took: table `steps`."""
         return self.ask("steps", **selection)
 
+    def kernels(self, **selection: object) -> Answer:
+        """Which kernels take the time: tables `kernels`, `operations` (copies and memory sets)."""
+        return self.ask("kernels", **selection)
+
+    def streams(self, **selection: object) -> Answer:
+        """How busy the streams are, and what runs at once: tables `streams`, `overlap`, `concurrency`."""
+        return self.ask("streams", **selection)
+
+    def launches(self, **selection: object) -> Answer:
+        """How long launches take to start, and how many wait: tables `launches`, `queues`, `depth`."""
+        return self.ask("launches", **selection)
+
     def sql(self, text: str, **selection: object) -> Answer:
         """Rows of a read-only query over the public views: table `rows`."""
         return self._answer(lambda scope: query(scope, text), {"run": "all"} | selection, every_source=True)
+
+    def export(
+        self,
+        target: str | Path,
+        *,
+        tables: Sequence[str] = (),
+        form: str | None = None,
+        force: bool = False,
+        **selection: object,
+    ) -> Answer:
+        """Write tables, or results of passes, as Parquet or Arrow files: table `files`.
+
+        `target` is a folder, or a file for one table; `form` is "parquet" or "arrow". Raises `UsageError` and
+        `ExportError`, as `traceanalyzer.export.tables.export` tells.
+        """
+        from traceanalyzer.export.tables import export
+
+        # After `sql` the engine refuses to write files for as long as this store is open.
+        if is_locked(self._connection):
+            self._connection.close()
+            self._connection = open_to_read(self.path)
+        return self._answer(lambda scope: export(scope, Path(target), tables=tables, form=form, force=force), selection)
 
     def ask(self, question: str, **selection: object) -> Answer:
         """The answer of a pass by its name."""

@@ -13,6 +13,7 @@ class Unit(StrEnum):
     SHARE = "share"
     PERCENT = "%"
     GB_PER_S = "GB/s"
+    BYTES_PER_S = "bytes/s"
 
 
 _TIME = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"))
@@ -45,6 +46,8 @@ def format_value(value: object, unit: Unit) -> str:
         return f"{value:.1f} %"
     if unit is Unit.GB_PER_S:
         return f"{value:.2f} GB/s"
+    if unit is Unit.BYTES_PER_S:
+        return f"{value / 1e9:.3f} GB/s"
     if unit is Unit.COUNT:
-        return f"{value:,}"
+        return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
     return str(value)

@@ -113,4 +113,8 @@ ANSWERS = {
     "info": lambda: plain("info", "captures", "devices", "answers", "quality"),
     "ledger": lambda: plain("ledger"),
     "steps": lambda: plain("steps"),
+    "kernels": lambda: plain("kernels", "kernels", "operations"),
+    "streams": lambda: plain("streams", "streams", "overlap", "concurrency"),
+    "export": lambda: plain("export", "files"),
+    "launches": lambda: plain("launches", "launches", "queues", "depth"),
 }

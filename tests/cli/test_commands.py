@@ -116,7 +116,7 @@ def test_options_reach_the_question(call, fake):
     )
 
 
-@pytest.mark.parametrize("question", ["info", "gaps", "ledger", "steps"])
+@pytest.mark.parametrize("question", ["info", "gaps", "ledger", "steps", "kernels", "streams", "launches"])
 def test_questions_take_a_store_or_raw_files(call, fake, question):
     assert call(question, "--db", "job.duckdb").code == 0
     assert fake[0] == ("open", (Path("job.duckdb"),), {})
@@ -127,7 +127,31 @@ def test_questions_take_a_store_or_raw_files(call, fake, question):
 
 def test_without_db_the_store_is_found_by_the_library(call, fake):
     call("sql", "SELECT 1")
-    assert fake == [("open", (None,), {}), ("sql", ("SELECT 1",), {"top": 20})]
+    name, arguments, selection = fake[-1]
+    assert fake[0] == ("open", (None,), {}) and (name, arguments) == ("sql", ("SELECT 1",))
+    assert selection["top"] == 20 and selection["rank"] == "all" and selection["run"] is None
+
+
+def test_sql_hands_on_the_selection(call, fake):
+    call("sql", "SELECT 1", "--rank", "1", "--device", "2", "--run", "all", "--steps", "3")
+    selection = fake[-1][2]
+    assert {name: selection[name] for name in ("rank", "device", "run", "steps")} == {
+        "rank": "1",
+        "device": 2,
+        "run": "all",
+        "steps": "3",
+    }
+
+
+def test_export_hands_on_target_tables_and_selection(call, fake):
+    words = "out --table gaps --table gpu_ops --format arrow --force --rank 1 --device 2 --warmup 3 --db s.duckdb"
+    assert call("export", *words.split()).code == 0
+    name, (target,), keywords = fake[-1]
+    assert (name, target, keywords["tables"]) == ("export", Path("out"), ("gaps", "gpu_ops"))
+    wanted = {"form": "arrow", "force": True, "rank": "1", "device": 2, "warmup": 3}
+    assert {key: keywords[key] for key in wanted} == wanted
+    assert call("export", "out", "a.json").code == 0
+    assert fake[-2] == ("of_files", ((Path("a.json"),),), {})
 
 
 def test_ingest_hands_on_files_store_and_options(call, fake):

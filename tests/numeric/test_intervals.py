@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceanalyzer.numeric.intervals import holes, intersect, measure, subtract, union
+from traceanalyzer.numeric.intervals import depths, holes, intersect, measure, open_before, subtract, union
 
 SPANS = st.lists(st.tuples(st.integers(-20, 20), st.integers(-3, 15)), max_size=12)
 
@@ -47,3 +47,27 @@ def test_intersection_and_difference(one, two):
     a, b = union(*arrays(one)), union(*arrays(two))
     assert points(*intersect(*a, *b)) == points(*a) & points(*b)
     assert points(*subtract(*a, *b)) == points(*a) - points(*b)
+
+
+@given(SPANS)
+def test_depths_count_the_open_intervals_of_every_instant(spans):
+    start, end = arrays(spans)
+    slow = {}
+    for x in range(-10, 10):
+        depth = sum(a <= x < b for a, b in zip(start.tolist(), end.tolist(), strict=True))
+        slow[depth] = slow.get(depth, 0) + 1
+    depth, ns = depths(start, end, -10, 10)
+    assert dict(zip(depth.tolist(), ns.tolist(), strict=True)) == slow
+    assert depth.tolist() == sorted(slow)
+
+
+def test_depths_of_an_empty_window():
+    start, end = arrays([(0, 5)])
+    assert [len(column) for column in depths(start, end, 3, 3)] == [0, 0]
+
+
+@given(SPANS, st.lists(st.integers(-25, 40), max_size=8))
+def test_open_before_counts_what_began_earlier_and_goes_on(spans, instants):
+    start, end = arrays(spans)
+    slow = [sum(a < x < b for a, b in zip(start.tolist(), end.tolist(), strict=True)) for x in instants]
+    assert open_before(start, end, np.array(instants, np.int64)).tolist() == slow

@@ -32,7 +32,9 @@ class Capture:
         )
         return self
 
-    def copy(self, start: int, end: int, correlation: int | None, way: CopyKind, pageable: bool = False) -> "Capture":
+    def copy(
+        self, start: int, end: int, correlation: int | None, way: CopyKind, pageable: bool = False, **more
+    ) -> "Capture":
         ends = {
             CopyKind.HTOD: ("source_memory", "destination_memory"),
             CopyKind.DTOH: ("destination_memory", "source_memory"),
@@ -44,7 +46,7 @@ class Capture:
             host: MemoryKind.PAGEABLE if pageable else MemoryKind.PINNED,
             device: MemoryKind.DEVICE,
         }
-        self.ops.append(row)
+        self.ops.append(row | more)
         return self
 
     def event(
@@ -69,7 +71,17 @@ class Capture:
 
 
 DEFAULTS = {"device": 0, "stream": 7, "process": 100}
-MAY_BE_NULL = ("correlation_id", "thread", "source_memory", "destination_memory", "copy_kind", "process", "bytes")
+GEOMETRY = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
+MAY_BE_NULL = (
+    "correlation_id",
+    "thread",
+    "source_memory",
+    "destination_memory",
+    "copy_kind",
+    "process",
+    "bytes",
+    *GEOMETRY,
+)
 
 
 def _columns(staging: Staging, rows: Sequence[dict], names: Sequence[str]) -> dict:
@@ -100,6 +112,8 @@ OP_COLUMNS = [
     "copy_kind",
     "source_memory",
     "destination_memory",
+    "bytes",
+    *GEOMETRY,
 ]
 EVENT_COLUMNS = ["kind", "name", "start_ns", "end_ns", "correlation_id", "thread", "process"]
 

@@ -94,14 +94,14 @@ class Asked:
         return shlex.join([*(["--db", str(self.db)] if self.db else []), *map(str, self.traces)])
 
 
-def question_options(*, without: tuple[str, ...] = ()) -> Callable[[Command], Command]:
+def question_options(*, without: tuple[str, ...] = (), traces: bool = True) -> Callable[[Command], Command]:
     """Give a command TRACE... and the options of a question, and hand them to it as one `Asked`.
 
-    `without` names options of the selection that make no sense for the question.
+    `without` names options that make no sense for the question; `traces` tells whether it takes raw files.
     """
-    selection = {name: option for name, option in _SELECTION.items() if name not in without}
-    traces = click.argument("traces", nargs=-1, type=PATH, metavar="[TRACE]...")
-    return _with([traces], _STORE | selection | _OUTPUT)
+    options = {name: each for name, each in (_STORE | _SELECTION | _OUTPUT).items() if name not in without}
+    files = click.argument("traces", nargs=-1, type=PATH, metavar="[TRACE]...")
+    return _with([files] if traces else [], options)
 
 
 def store_options(*, without: tuple[str, ...] = ()) -> Callable[[Command], Command]:

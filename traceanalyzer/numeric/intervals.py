@@ -51,3 +51,33 @@ def subtract(a_start: Ints, a_end: Ints, b_start: Ints, b_end: Ints) -> tuple[In
         return a_start, a_end
     low, high = holes(b_start, b_end, int(a_start[0]), int(a_end[-1]))
     return intersect(a_start, a_end, low, high)
+
+
+def depths(start: Ints, end: Ints, low: int, high: int) -> tuple[Ints, Ints]:
+    """How long exactly 0, 1, 2, ... intervals are open inside [low, high): depths that occur, and the time of each.
+
+    The times add up to `high - low`. Intervals of no length, or that end before they start, are never open.
+    """
+    if high <= low:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    long = end > start
+    start, end = np.clip(start[long], low, high), np.clip(end[long], low, high)
+    at = np.concatenate((np.array([low, high], np.int64), start, end))
+    change = np.concatenate((np.zeros(2, np.int64), np.ones(len(start), np.int64), np.full(len(end), -1, np.int64)))
+    order = np.argsort(at, kind="stable")
+    at, depth = at[order], np.cumsum(change[order])
+    # Between edges at one instant the running sum may be anything: those stretches have no length and are left out.
+    length = np.diff(at)
+    depth, length = depth[:-1][length > 0], length[length > 0]
+    distinct, which = np.unique(depth, return_inverse=True)
+    total = np.zeros(len(distinct), np.int64)
+    np.add.at(total, which.reshape(-1), length)
+    return distinct.astype(np.int64), total
+
+
+def open_before(start: Ints, end: Ints, instants: Ints) -> Ints:
+    """Of each instant the number of intervals that began before it and have not ended: start < instant < end."""
+    long = end > start
+    return np.searchsorted(np.sort(start[long]), instants, side="left") - np.searchsorted(
+        np.sort(end[long]), instants, side="right"
+    )

@@ -1,18 +1,21 @@
 """One module a question: relations of the store in, tables with declared columns out. Nothing here prints."""
 
-from collections.abc import Callable
+from traceanalyzer.passes import gaps as _gaps
+from traceanalyzer.passes import info as _info
+from traceanalyzer.passes import kernels as _kernels
+from traceanalyzer.passes import launches as _launches
+from traceanalyzer.passes import ledger as _ledger
+from traceanalyzer.passes import steps as _steps
+from traceanalyzer.passes import streams as _streams
+from traceanalyzer.passes.base import Pass
 
-from traceanalyzer.passes.answer import Answer
-from traceanalyzer.passes.gaps import gaps
-from traceanalyzer.passes.info import info
-from traceanalyzer.passes.ledger import ledger
-from traceanalyzer.passes.scope import Scope
-from traceanalyzer.passes.steps import steps
-
-PASSES: dict[str, Callable[[Scope], Answer]] = {
-    "info": info,
-    "gaps": gaps,
-    "ledger": ledger,
-    "steps": steps,
+PASSES: dict[str, Pass] = {
+    "info": Pass(_info.info, (_info.CAPTURE_TABLE, _info.DEVICE_TABLE, _info.ANSWERS, _info.QUALITY_TABLE)),
+    "gaps": Pass(_gaps.gaps, (_gaps.DEVICES, _gaps.GAPS, _gaps.CAUSES, _gaps.STACKS)),
+    "ledger": Pass(_ledger.ledger, (_ledger.LEDGER, _ledger.TOTALS)),
+    "steps": Pass(_steps.steps, (_steps.STEPS,)),
+    "kernels": Pass(_kernels.kernels, (_kernels.KERNELS, _kernels.OPERATIONS)),
+    "streams": Pass(_streams.streams, (_streams.STREAMS, _streams.OVERLAP, _streams.CONCURRENCY)),
+    "launches": Pass(_launches.launches, (_launches.DELAYS, _launches.QUEUES, _launches.DEPTH)),
 }
 """Every pass by the name of its question. A new pass is one module and one line here."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.errors import TraceAnalyzerError, UsageError
-from traceanalyzer.schema.column import Column
+from traceanalyzer.schema.column import Column, Type
 
 if TYPE_CHECKING:
     import polars
@@ -61,11 +61,11 @@ class Frame:
 
     def to_arrow(self) -> "pyarrow.Table":
         """The table for Arrow; columns carry unit and meaning as field metadata. Needs pyarrow."""
-        pa = _library("pyarrow")
+        pa = library("pyarrow")
         kinds = {"BIGINT": pa.int64(), "INTEGER": pa.int32(), "DOUBLE": pa.float64(), "BOOLEAN": pa.bool_()}
         arrays, fields = [], []
         for column in self.spec.columns:
-            values = self.columns[column.name]
+            values = self._numbers(column)
             text = pa.list_(pa.string()) if any(isinstance(v, list) for v in values) else pa.string()
             arrays.append(pa.array(values, kinds.get(column.type.public, text)))
             about = {"unit": str(column.unit), "meaning": column.meaning}
@@ -75,23 +75,34 @@ class Frame:
 
     def to_polars(self) -> "polars.DataFrame":
         """The table for polars. Needs polars."""
-        pl = _library("polars")
+        pl = library("polars")
         kinds = {"BIGINT": pl.Int64, "INTEGER": pl.Int32, "DOUBLE": pl.Float64, "BOOLEAN": pl.Boolean}
         schema = {}
         for column in self.spec.columns:
             text = pl.List(pl.String) if any(isinstance(v, list) for v in self.columns[column.name]) else pl.String
             schema[column.name] = kinds.get(column.type.public, text)
-        frame: polars.DataFrame = pl.DataFrame(self.columns, schema=schema)
+        columns = {column.name: self._numbers(column) for column in self.spec.columns}
+        frame: polars.DataFrame = pl.DataFrame(columns, schema=schema)
         return frame
 
+    def _numbers(self, column: Column) -> list[Any]:
+        """Values of a column; integers among floats, which may be too wide for 64 bits, as floats."""
+        values = self.columns[column.name]
+        if column.type is not Type.FLOAT64:
+            return values
+        return [float(value) if isinstance(value, int) else value for value in values]
 
-def _library(name: str) -> Any:
+
+def library(name: str) -> Any:
+    """An optional library, imported. Raises `TraceAnalyzerError`, which tells how to install it."""
     import importlib
 
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise TraceAnalyzerError(f"{name} is not installed; run: pip install 'gpu-traceanalyzer[frames]'") from None
+        raise TraceAnalyzerError(
+            f"{name.partition('.')[0]} is not installed; run: pip install 'gpu-traceanalyzer[frames]'"
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,8 +68,11 @@ class Operations:
         return holes(self.start[mine], self.end[mine], *self.span)
 
 
-def load_operations(scope: Scope, device: DeviceOfCapture) -> Operations:
-    """All operations of a device inside the selected window, sorted by start, launch and number."""
+def load_operations(scope: Scope, device: DeviceOfCapture, *, whole: bool = False) -> Operations:
+    """All operations of a device inside the selected window, sorted by start, launch and number.
+
+    `whole` takes no notice of the window.
+    """
     got = scope.connection.execute(
         f"""SELECT o.op_id, o.start_ns, o.end_ns, o.lane::BIGINT AS lane, o.kind::BIGINT AS kind,
             coalesce(o.name, -1)::BIGINT AS name, coalesce(o.process, {NULL}) AS process,
@@ -84,10 +87,16 @@ def load_operations(scope: Scope, device: DeviceOfCapture) -> Operations:
     column = {name: np.asarray(values, np.int64) for name, values in got.items()}
     start, end = column.pop("start_ns"), column.pop("end_ns")
     out = Operations(device=device, start=start, end=end, original_start=start, window=None, **column)
-    window = scope.selection.window_ns
-    if window is None:
-        return out
-    return clip(out, *(first_operation(scope, device.capture) + edge for edge in window))
+    window = window_of(scope, device.capture)
+    return out if whole or window is None else clip(out, *window)
+
+
+def window_of(scope: Scope, capture: int) -> tuple[int, int] | None:
+    """The selected window on the clock of a capture."""
+    if scope.selection.window_ns is None:
+        return None
+    first = first_operation(scope, capture)
+    return first + scope.selection.window_ns[0], first + scope.selection.window_ns[1]
 
 
 def first_operation(scope: Scope, capture: int) -> int:

@@ -1,6 +1,7 @@
 """SQL of people's own, read-only, over the public views and the results of passes."""
 
 import re
+from collections.abc import Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -9,33 +10,31 @@ import duckdb
 
 from traceanalyzer.errors import UsageError
 from traceanalyzer.passes.answer import Answer, Frame, TableSpec
-from traceanalyzer.passes.gaps import gap_pieces
+from traceanalyzer.passes.results import RESULTS, offer, results
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.schema.column import Column, Type
-from traceanalyzer.store.database import one_line
-
-PASS_TABLES = ("gap_pieces",)
-"""Results of passes that a query may name: worked out only where it does."""
+from traceanalyzer.store.database import first_row, one_line
 
 
 def query(scope: Scope, text: str) -> Answer:
-    """Table `rows` of one read-only statement. `gap_pieces` covers the selected captures.
+    """Table `rows` of one read-only statement. Results of passes that it names cover the selection, uncut.
 
     Raises `UsageError` where the statement is wrong, is several, or would write or read other files.
     """
     connection = scope.connection
-    if re.search(r"\bgap_pieces\b", text, re.IGNORECASE):
-        _offer(connection, gap_pieces(scope))
+    # Before anything looks at the text: finding its tables opens the files that it would read.
+    lock(connection)
+    for name, frame in results(scope, _named(connection, text)).items():
+        offer(connection, name, frame)
     try:
-        connection.execute("SET enable_external_access = false")
-        connection.execute("SET lock_configuration = true")
         statements = connection.extract_statements(text)
         if len(statements) != 1:
             raise UsageError(f"give one statement; these are {len(statements)}")
         if statements[0].type.name not in ("SELECT", "EXPLAIN", "RELATION", "PRAGMA", "CALL"):
             raise UsageError(f"only questions: {statements[0].type.name} statements would change the store")
         cursor = connection.execute(statements[0])
-        names = _distinct([d[0] for d in cursor.description or []])
+        described = cursor.description or []
+        names = _distinct([d[0] for d in described])
         top = scope.selection.top
         rows = cursor.fetchmany(top + 1) if top else cursor.fetchall()
     except duckdb.Error as error:
@@ -44,33 +43,50 @@ def query(scope: Scope, text: str) -> Answer:
     if top and len(rows) > top:
         rows = rows[:top]
         warnings.append(f"only the first {top} rows are shown; --top 0 shows all")
-    spec = TableSpec("rows", "Rows of the query.", tuple(Column(n, Type.TEXT, "Column of the query.") for n in names))
-    return Answer("sql", {"rows": Frame.of_rows(spec, [[_plain(v) for v in row] for row in rows])}, warnings=warnings)
+    plain = [[_plain(v) for v in row] for row in rows]
+    by_column = list(zip(*plain, strict=True)) or [()] * len(names)
+    columns = [
+        Column(name, _type(str(told[1]), values), "Column of the query.")
+        for name, told, values in zip(names, described, by_column, strict=True)
+    ]
+    spec = TableSpec("rows", "Rows of the query.", tuple(columns))
+    return Answer("sql", {"rows": Frame.of_rows(spec, plain)}, warnings=warnings)
 
 
-def _offer(connection: duckdb.DuckDBPyConnection, frame: Frame) -> None:
-    """Make a result a temporary table of the same name."""
-    import numpy as np
+def lock(connection: duckdb.DuckDBPyConnection) -> None:
+    """Let the engine touch no file but the store, for as long as this process has it open."""
+    if not is_locked(connection):
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
 
-    columns = {}
-    for column in frame.spec.columns:
-        values = frame.columns[column.name]
-        if column.type.public == "VARCHAR":
-            array = np.empty(len(values), object)
-            array[:] = values
-        else:
-            kind = {"BIGINT": np.int64, "INTEGER": np.int32, "DOUBLE": np.float64, "BOOLEAN": np.bool_}[
-                column.type.public
-            ]
-            array = np.ma.masked_array(
-                np.array([0 if v is None else v for v in values], kind), mask=[v is None for v in values]
-            )
-        columns[column.name] = array
-    connection.register("offered_rows", columns)
-    types = ", ".join(f"{c.name} {c.type.public}" for c in frame.spec.columns)
-    connection.execute(f"CREATE TEMP TABLE {frame.spec.name} ({types})")
-    connection.execute(f"INSERT INTO temp.{frame.spec.name} SELECT {', '.join(columns)} FROM offered_rows")
-    connection.unregister("offered_rows")
+
+def is_locked(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Whether `lock` was called for the store."""
+    row = first_row(connection.execute("SELECT current_setting('lock_configuration')"))
+    return bool(row and row[0])
+
+
+def _named(connection: duckdb.DuckDBPyConnection, text: str) -> list[str]:
+    """The results that a query names. Where its tables cannot be told apart, every name that occurs in it counts."""
+    try:
+        named = {name.lower() for name in connection.get_table_names(text)}
+    except duckdb.Error:
+        named = {word.lower() for word in re.findall(r"\w+", text)}
+    return sorted(named & RESULTS.keys())
+
+
+_INTEGERS = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"})
+_WIDE = frozenset({"UBIGINT", "HUGEINT", "UHUGEINT"})
+_LARGEST = 2**63 - 1
+
+
+def _type(name: str, values: Sequence[Any]) -> Type:
+    """Type of a column of the answer by the engine's name of it. Integers too wide for 64 bits count as floats."""
+    if name in _INTEGERS or (name in _WIDE and all(v is None or abs(v) <= _LARGEST for v in values)):
+        return Type.INT64
+    if name in ("FLOAT", "DOUBLE") or name in _WIDE or name.startswith("DECIMAL"):
+        return Type.FLOAT64
+    return Type.BOOL if name == "BOOLEAN" else Type.TEXT
 
 
 def _distinct(names: list[str]) -> list[str]:

@@ -29,9 +29,14 @@ GROUPS = ("Start", "Where time goes", "GPU", "Ranks", "Compare", "Data")
 COMMANDS = (
     Entry("ingest", "Start", "Read trace files into the store."),
     Entry("demo", "Start", "Read the bundled sample traces and show what can be asked."),
+    Entry("howto", "Start", "How to capture what the questions need: nsys, torch, ncu and others."),
     Entry("gaps", "Where time goes", "Why the GPUs were idle, down to the line of Python."),
     Entry("ledger", "Where time goes", "Every nanosecond of every device in exactly one category."),
     Entry("steps", "Where time goes", "Duration, busy and idle time of each step."),
+    Entry("kernels", "GPU", "Which kernels take the time, and how fast the copies are."),
+    Entry("streams", "GPU", "How busy the streams are, and what runs at the same time."),
+    Entry("launches", "GPU", "How long launches take to start, and how many wait in the queue."),
     Entry("info", "Data", "What was captured, and which questions it can answer."),
     Entry("sql", "Data", "Ask the store in SQL; nothing is changed."),
+    Entry("export", "Data", "Write tables and results as Parquet or Arrow files."),
 )

@@ -21,7 +21,7 @@ class View:
     hints: tuple[tuple[str, str], ...] = ()
 
 
-WHEN_SEVERAL = frozenset({"run", "capture"})
+WHEN_SEVERAL = frozenset({"run", "capture", "process", "other_process"})
 """Columns that are shown only where they tell rows apart."""
 
 _TELLING = ("run", "rank", "device")
@@ -126,6 +126,87 @@ VIEWS = {
             )
         },
         hints=(("traceanalyzer gaps --steps A-B", "why the GPUs were idle in some of them"),),
+    ),
+    "kernels": View(
+        columns={
+            "kernels": (
+                "capture",
+                "rank",
+                "device",
+                "total_ns",
+                "share",
+                "calls",
+                "mean_ns",
+                "min_ns",
+                "max_ns",
+                "lane",
+                "grid",
+                "block",
+                "stream",
+                "kernel",
+            ),
+            "operations": ("capture", "rank", "device", "operation", "calls", "total_ns", "bytes", "mean_bytes_per_s"),
+        },
+        beneath={"kernels": "kernel"},
+        hints=(
+            ("traceanalyzer launches", "whether the host keeps up with them"),
+            ("traceanalyzer streams", "which of them run at the same time"),
+        ),
+    ),
+    "streams": View(
+        columns={
+            "streams": ("capture", "rank", "device", "process", "stream", "n_ops", "busy_ns", "share"),
+            "overlap": (
+                "capture",
+                "rank",
+                "device",
+                "process",
+                "stream",
+                "other_process",
+                "other_stream",
+                "overlap_ns",
+                "share",
+            ),
+            "concurrency": ("capture", "rank", "device", "operations", "ns", "share"),
+        },
+        hints=(("traceanalyzer kernels", "what runs on them"),),
+    ),
+    "launches": View(
+        shown=("launches", "queues"),
+        columns={
+            "launches": (
+                "capture",
+                "rank",
+                "device",
+                "kind",
+                "since",
+                "count",
+                "negative",
+                "p5_ns",
+                "p50_ns",
+                "p95_ns",
+                "max_ns",
+            ),
+            "queues": (
+                "capture",
+                "rank",
+                "device",
+                "process",
+                "n_launches",
+                "p5_depth",
+                "p50_depth",
+                "p95_depth",
+                "max_depth",
+                "mean_depth",
+                "empty_ns",
+                "empty_share",
+            ),
+            "depth": ("capture", "rank", "device", "process", "depth", "ns", "share", "n_launches"),
+        },
+        hints=(
+            ("traceanalyzer launches --table depth", "time and launches by queue depth"),
+            ("traceanalyzer gaps", "what the host did while nothing was queued"),
+        ),
     ),
 }
 

@@ -1,0 +1,28 @@
+"""`traceanalyzer kernels`: which kernels take the device's time."""
+
+import click
+
+from traceanalyzer.cli.ask import answer_question
+from traceanalyzer.cli.options import Asked, question_options
+
+
+@click.command("kernels")
+@question_options(without=("lane", "input_range", "user_code"))
+def command(asked: Asked) -> None:
+    """Which kernels take the time, and how fast the copies are.
+
+    Kernels of compute and communication with their calls, durations, most frequent geometry and stream, the largest
+    total first. Shares are of the summed kernel time of a device, so they add up to 1 and say nothing of idle time.
+    Durations are whole, cut only by --window; --steps goes by the step in which an operation was launched.
+
+    \b
+    Tables: kernels (printed by csv and markdown), operations (copies and memory sets by kind).
+
+    \b
+    Examples:
+      traceanalyzer kernels                      # the newest run of the store
+      traceanalyzer kernels trace.json.gz        # straight from a file
+      traceanalyzer kernels --steps 3-7 --top 5  # the five largest of some steps
+      traceanalyzer kernels --table operations   # copies and memory sets
+    """
+    answer_question(asked, lambda traces: traces.kernels(**asked.selection, top=asked.top))

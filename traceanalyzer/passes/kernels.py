@@ -1,0 +1,191 @@
+"""Kernels: which take the device's time, how often and with what geometry; and its copies by kind."""
+
+from typing import Any
+
+from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
+from traceanalyzer.passes.chosen import Chosen, chosen_operations, warmup_warning
+from traceanalyzer.passes.gaps import CAPTURE, DEVICE, RANK
+from traceanalyzer.passes.scope import DeviceOfCapture, Scope
+from traceanalyzer.schema.column import Column, Type
+from traceanalyzer.schema.kinds import CopyKind, Lane, MemoryKind, OpKind
+from traceanalyzer.store.database import first_row
+from traceanalyzer.units import Unit
+
+KERNELS = TableSpec(
+    "kernels",
+    "Kernels of each device, the largest total first; the shares of a device add up to 1.",
+    (
+        CAPTURE,
+        RANK,
+        DEVICE,
+        Column("kernel", Type.TEXT, "Name of the kernel as recorded."),
+        Column("calls", Type.INT64, "How often it ran inside the selection.", Unit.COUNT),
+        Column("total_ns", Type.INT64, "Sum of its durations; kernels that overlap count each.", Unit.NS),
+        Column("share", Type.FLOAT64, "Share of the summed kernel time of the device, not of its span.", Unit.SHARE),
+        Column("mean_ns", Type.FLOAT64, "Mean duration.", Unit.NS),
+        Column("median_ns", Type.FLOAT64, "Median duration; of an even number the mean of the middle two.", Unit.NS),
+        Column("min_ns", Type.INT64, "Shortest duration.", Unit.NS),
+        Column("max_ns", Type.INT64, "Longest duration.", Unit.NS),
+        Column("lane", Type.TEXT, "compute or communication; null where its calls are in both."),
+        Column("grid", Type.TEXT, "Blocks of the grid, (x, y, z), of its most frequent geometry."),
+        Column("block", Type.TEXT, "Threads of a block, (x, y, z), of its most frequent geometry."),
+        Column("n_geometries", Type.INT64, "Different pairs of grid and block; 0 where not recorded.", Unit.COUNT),
+        Column("stream", Type.INT64, "Stream, where all of its calls ran on one."),
+        Column("n_streams", Type.INT64, "Streams that it ran on, each of its process and context.", Unit.COUNT),
+    ),
+)
+OPERATIONS = TableSpec(
+    "operations",
+    "Copies and memory sets of each device by kind, the largest total first.",
+    (
+        CAPTURE,
+        RANK,
+        DEVICE,
+        Column("operation", Type.TEXT, "memcpy with its direction, or memset, and the kinds of memory."),
+        Column("calls", Type.INT64, "How many ran inside the selection.", Unit.COUNT),
+        Column("total_ns", Type.INT64, "Sum of their durations; those that overlap count each.", Unit.NS),
+        Column("bytes", Type.INT64, "Bytes moved or set by all of them; null where none tells it.", Unit.BYTES),
+        Column(
+            "mean_bytes_per_s",
+            Type.FLOAT64,
+            "Bytes over the whole durations of those that tell them; null where these took 0 ns.",
+            Unit.BYTES_PER_S,
+        ),
+    ),
+)
+
+_DIRECTIONS = {
+    CopyKind.HTOD: "HtoD",
+    CopyKind.DTOH: "DtoH",
+    CopyKind.DTOD: "DtoD",
+    CopyKind.HTOH: "HtoH",
+    CopyKind.PTOP: "PtoP",
+}
+
+NAME_IN_FINDING = 100
+"""Characters of a kernel's name in a sentence; some have thousands."""
+
+_GEOMETRY = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
+
+
+def kernels(scope: Scope) -> Answer:
+    """Tables `kernels` and `operations` of the selected devices. Times in ns, exact.
+
+    Durations are whole; with `--window` those of operations that reach beyond it are cut there, and that is said.
+    With `--steps`, an operation counts for the step in which it was launched. Graphs that were recorded without their
+    nodes are no kernels: a warning says how many there are.
+    """
+    rows: list[tuple[Any, ...]] = []
+    copies: list[tuple[Any, ...]] = []
+    graphs = cut = 0
+    for device in scope.devices:
+        chosen = chosen_operations(scope, device)
+        rows += _kernel_rows(scope, device, chosen)
+        copies += _copy_rows(scope, device, chosen)
+        counted = first_row(
+            scope.connection.execute(
+                f"SELECT count(*) FILTER (kind = {int(OpKind.GRAPH)}), count(*) FILTER (cut) FROM ({chosen.sql})",
+                chosen.parameters,
+            )
+        )
+        graphs, cut = graphs + (counted or (0, 0))[0], cut + (counted or (0, 0))[1]
+    rows.sort(key=lambda r: (-r[5], r[0], r[2], r[3] or ""))
+    copies.sort(key=lambda r: (-r[5], r[0], r[2], r[3]))
+    answer = Answer(
+        "kernels",
+        {"kernels": Frame.of_rows(KERNELS, rows), "operations": Frame.of_rows(OPERATIONS, copies)},
+        findings=_findings(rows),
+        warnings=[*scope.warnings, *warmup_warning(scope)],
+        default_table="kernels",
+        notes=[f"{scope.note()}; shares are of the summed kernel time of a device"],
+    )
+    if graphs:
+        answer.warnings.append(
+            f"{graphs:,} launches of graphs were recorded without their nodes: the kernels inside are not listed;"
+            " nsys records them with --cuda-graph-trace=node"
+        )
+    if cut:
+        answer.warnings.append(
+            f"{cut:,} operations reach beyond the window: they are counted, with the part of their time inside it"
+        )
+    if not rows and not copies:
+        answer.warnings.append("no operations of the device in the selection")
+    return answer
+
+
+def _kernel_rows(scope: Scope, device: DeviceOfCapture, chosen: Chosen) -> list[tuple[Any, ...]]:
+    got = scope.connection.execute(
+        f"""WITH k AS (
+            SELECT *, end_ns - start_ns AS ns FROM ({chosen.sql}) WHERE kind = {int(OpKind.KERNEL)}
+        ), counted AS (
+            SELECT name, {", ".join(_GEOMETRY)}, count(*) AS n FROM k WHERE grid_x IS NOT NULL OR block_x IS NOT NULL
+            GROUP BY ALL
+        ), geometry AS (
+            SELECT *, count(*) OVER (PARTITION BY name) AS geometries,
+                row_number() OVER (PARTITION BY name ORDER BY n DESC, {", ".join(_GEOMETRY)}) AS place
+            FROM counted
+        ), kernel AS (
+            SELECT name, count(*) AS calls, sum(ns)::BIGINT AS total, avg(ns) AS mean, median(ns)::DOUBLE AS middle,
+                min(ns) AS shortest, max(ns) AS longest, min(lane)::INTEGER AS lane, max(lane)::INTEGER AS other_lane,
+                min(stream) AS stream, count(DISTINCT (process, context, stream)) AS streams
+            FROM k GROUP BY name
+        )
+        SELECT n.text, calls, total, mean, middle, shortest, longest, k.lane, k.other_lane, k.stream, k.streams,
+            coalesce(g.geometries, 0), {", ".join(f"g.{column}" for column in _GEOMETRY)}
+        FROM kernel k LEFT JOIN stored.names n ON n.name_id = k.name
+        LEFT JOIN geometry g ON g.name IS NOT DISTINCT FROM k.name AND g.place = 1""",
+        chosen.parameters,
+    ).fetchall()
+    whole = sum(row[2] for row in got)
+    rows = []
+    for text, calls, total, mean, middle, shortest, longest, lane, other, stream, streams, geometries, *sizes in got:
+        rows.append(
+            (
+                *(device.capture, device.rank, device.device, text, calls, total),
+                total / whole if whole else None,
+                *(mean, middle, shortest, longest),
+                Lane.texts()[lane] if lane is not None and lane == other else None,
+                *(_size(sizes[:3]), _size(sizes[3:]), geometries),
+                stream if streams == 1 else None,
+                streams,
+            )
+        )
+    return rows
+
+
+def _size(sizes: list[int | None]) -> str | None:
+    return None if None in sizes else "({}, {}, {})".format(*sizes)
+
+
+def _copy_rows(scope: Scope, device: DeviceOfCapture, chosen: Chosen) -> list[tuple[Any, ...]]:
+    got = scope.connection.execute(
+        f"""SELECT kind::INTEGER, copy_kind::INTEGER, source_memory::INTEGER, destination_memory::INTEGER, count(*),
+            sum(end_ns - start_ns)::BIGINT, sum(bytes)::BIGINT,
+            sum(bytes) / nullif(sum(whole_ns) FILTER (bytes IS NOT NULL), 0) * 1e9
+        FROM ({chosen.sql}) WHERE kind IN ({int(OpKind.MEMCPY)}, {int(OpKind.MEMSET)}) GROUP BY ALL""",
+        chosen.parameters,
+    ).fetchall()
+    return [
+        (device.capture, device.rank, device.device, _operation(kind, way, source, destination), *numbers)
+        for kind, way, source, destination, *numbers in got
+    ]
+
+
+def _operation(kind: int, way: int | None, source: int | None, destination: int | None) -> str:
+    ends = [None if code is None else MemoryKind(code).name.lower() for code in (source, destination)]
+    if kind == OpKind.MEMSET:
+        return f"memset ({ends[1]})" if ends[1] else "memset"
+    direction = "" if way is None else f" {_DIRECTIONS.get(CopyKind(way), 'other')}"
+    memory = f" ({ends[0] or 'unknown'} -> {ends[1] or 'unknown'})" if any(ends) else ""
+    return f"memcpy{direction}{memory}"
+
+
+def _findings(rows: list[tuple[Any, ...]]) -> list[Finding]:
+    """The kernel with the largest total, where there is one."""
+    if not rows or not rows[0][5]:
+        return []
+    _, rank, device, kernel, calls, total, share = rows[0][:7]
+    whose = f"rank {rank}, device {device}" if rank is not None else f"device {device}"
+    name = str(kernel) if len(str(kernel)) <= NAME_IN_FINDING else f"{str(kernel)[:NAME_IN_FINDING]} ..."
+    text = f"{100 * share:.1f} % of the kernel time of {whose}: {name}, {calls:,} calls, {total / 1e6:,.3f} ms"
+    return [Finding("top_kernel", text, rank, total)]

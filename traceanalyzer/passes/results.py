@@ -1,0 +1,87 @@
+"""Results of passes under the names by which `sql` and `export` know them, worked out where they are asked for.
+
+Every table of every pass is `<pass>_<table>`: `gaps_devices`, `steps_steps`, `kernels_kernels`. Where no stored table
+and no other pass has its name, the table's own name means it as well: `gaps`, `causes`, `ledger`. `gap_pieces`, the
+finest account of idle time, is part of no answer and has just that name.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+import duckdb
+import numpy as np
+
+from traceanalyzer.passes import PASSES
+from traceanalyzer.passes.answer import Frame, TableSpec
+from traceanalyzer.passes.gaps import GAP_PIECES, gap_pieces
+from traceanalyzer.passes.scope import Scope
+from traceanalyzer.schema.tables import TABLE_BY_NAME
+
+_NUMBERS = {"BIGINT": np.int64, "INTEGER": np.int32, "DOUBLE": np.float64, "BOOLEAN": np.bool_}
+
+
+_LISTS = frozenset({"stack"})
+"""Columns of lists of text, also where a table is empty or its lists are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A table of a pass; without a pass `compute` makes it by itself."""
+
+    spec: TableSpec
+    question: str | None = None
+    compute: Callable[[Scope], Frame] | None = None
+
+
+def _registry() -> dict[str, Result]:
+    own: dict[str, list[Result]] = {}
+    for question, each in PASSES.items():
+        for spec in each.tables:
+            own.setdefault(spec.name, []).append(Result(spec, question))
+    results = {GAP_PIECES.name: Result(GAP_PIECES, compute=gap_pieces)}
+    results |= {name: found[0] for name, found in own.items() if len(found) == 1 and name not in TABLE_BY_NAME}
+    return results | {f"{r.question}_{r.spec.name}": r for found in own.values() for r in found}
+
+
+RESULTS: dict[str, Result] = _registry()
+"""Every result by each of its names."""
+
+
+def results(scope: Scope, names: Iterable[str]) -> dict[str, Frame]:
+    """The results of these names, whole: lists are not cut. Each pass is asked once, whatever is wanted of it."""
+    whole = replace(scope, selection=replace(scope.selection, top=0), warnings=[])
+    answers = {}
+    frames = {}
+    for name in names:
+        result = RESULTS[name]
+        if result.compute is not None:
+            frames[name] = result.compute(whole)
+        elif result.question is not None:
+            if result.question not in answers:
+                answers[result.question] = PASSES[result.question](whole)
+            frames[name] = answers[result.question].tables[result.spec.name]
+    return frames
+
+
+def offer(connection: duckdb.DuckDBPyConnection, name: str, frame: Frame) -> None:
+    """Make a result a temporary table of that name."""
+    columns = {}
+    types = []
+    for column in frame.spec.columns:
+        values, kind = frame.columns[column.name], column.type.public
+        if kind == "VARCHAR":
+            kind = "VARCHAR[]" if column.name in _LISTS else kind
+            array = np.empty(len(values), object)
+            array[:] = values
+        else:
+            array = np.ma.masked_array(
+                np.array([0 if v is None else v for v in values], _NUMBERS[kind]), mask=[v is None for v in values]
+            )
+        columns[column.name] = array
+        types.append(f'"{column.name}" {kind}')
+    connection.register("offered_rows", columns)
+    try:
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} ({', '.join(types)})")
+        connection.execute(f"INSERT INTO temp.{name} BY NAME SELECT * FROM offered_rows")
+    finally:
+        connection.unregister("offered_rows")
