@@ -240,3 +240,50 @@ class TestAllOrNothing:
                     assert connection.execute(orphans).fetchall() == [(0,)]
             subprocess.run(command, check=True, capture_output=True)
             assert len(captures(store)) == 3
+
+
+class TestFolders:
+    def test_a_stray_file_in_a_folder_is_left_out_with_a_warning(self, tmp_path, store):
+        folder = tmp_path / "job"
+        folder.mkdir()
+        (folder / "config.json").write_text('{"a": 1}')
+        trace(folder / "rank0.json")
+        answer = ingest([folder], store)
+        assert list(captures(store)) == ["rank0.json"]
+        assert any("left out" in w and "config.json" in w for w in answer.warnings)
+
+    def test_a_folder_of_strays_is_refused(self, tmp_path, store):
+        folder = tmp_path / "job"
+        folder.mkdir()
+        (folder / "config.json").write_text('{"a": 1}')
+        with pytest.raises(SourceError, match=r"config\.json"):
+            ingest([folder], store)
+        assert not store.exists()
+
+
+class TestPrivacy:
+    def test_home_folders_do_not_name_their_user(self, tmp_path, store):
+        path = trace(tmp_path / "t.json")
+        document = json.loads(path.read_text())
+        document["traceEvents"].append(
+            {
+                "ph": "X",
+                "cat": "python_function",
+                "name": "/home/alice/project/train.py(7): step",
+                "pid": 100,
+                "tid": 100,
+                "ts": 1000,
+                "dur": 500,
+                "args": {"Python id": 1},
+            }
+        )
+        path.write_text(json.dumps(document))
+        ingest([path], store)
+        with traceanalyzer.open(store) as traces:
+            rows = list(traces.sql("SELECT file, frame FROM stack_nodes WHERE file IS NOT NULL").rows.rows())
+        assert rows == [{"file": "~/project/train.py", "frame": "step (train.py:7)"}]
+        assert b"alice" not in store.read_bytes()
+        ingest([path], tmp_path / "kept.duckdb", keep_environment=True)
+        with traceanalyzer.open(tmp_path / "kept.duckdb") as traces:
+            rows = list(traces.sql("SELECT file FROM stack_nodes WHERE file IS NOT NULL").rows.rows())
+        assert rows == [{"file": "/home/alice/project/train.py"}]

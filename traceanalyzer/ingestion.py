@@ -10,7 +10,7 @@ from pathlib import Path
 
 import duckdb
 
-from traceanalyzer.errors import SourceError, UnknownFormatError
+from traceanalyzer.errors import SourceError, UnknownFormatError, UsageError
 from traceanalyzer.passes.answer import Answer, Frame, TableSpec
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kinds import Severity
@@ -52,6 +52,8 @@ class Found:
 
     file: Path
     source: Source
+    named: bool = True
+    """Whether the call names the file; one that lies in a folder may turn out to be something else."""
 
 
 def ingest(
@@ -68,6 +70,8 @@ def ingest(
     Raises `SourceError` for files that are no traces, `StoreError` where the store cannot be written; what was stored
     before the error stays.
     """
+    if run == "all":
+        raise UsageError("a run cannot be named all: that means every run")
     found = find_files(paths)
     hashes = [content_hash(f.file) for f in found]
     fresh_store = not store.exists()
@@ -77,9 +81,8 @@ def ingest(
         with duckdb_errors(store, "written"):
             choice = catalog.choose_run(connection, [f.file for f in found], hashes, run)
             for item, digest in zip(found, hashes, strict=True):
-                choice = work.one(item, digest, choice, alone=len(found) == 1 and run is None)
-            if work.rows and not work.stored:
-                work.make_newest(work.rows[-1][1])
+                choice = work.one_of_several(item, digest, choice, alone=len(found) == 1 and run is None)
+            work.finish()
     except BaseException:
         empty = fresh_store and catalog.newest_run(connection) is None
         connection.close()
@@ -104,8 +107,20 @@ class _Work:
         self.connection, self.store, self.keep_environment = connection, store, keep_environment
         self.progress, self.total_bytes, self.done_bytes = progress, total_bytes, 0
         self.rows: list[_FileRow] = []
+        self.left_out: list[SourceError] = []
         self.warnings: list[str] = []
         self.stored = 0
+
+    def one_of_several(self, item: Found, digest: str, run: catalog.RunChoice, alone: bool) -> catalog.RunChoice:
+        """Ingest one file; one that merely lies in a folder and is no trace is left out with a warning."""
+        try:
+            return self.one(item, digest, run, alone)
+        except SourceError as error:
+            if item.named:
+                raise
+            self.left_out.append(error)
+            self.warnings.append(f"left out: {error}")
+            return run
 
     def one(self, item: Found, digest: str, run: catalog.RunChoice, alone: bool) -> catalog.RunChoice:
         """Ingest one file; returns the run with its number."""
@@ -124,7 +139,7 @@ class _Work:
                 staging.note("truncated", f"Only a part of the file could be read: {file.damage}.")
             if file.remark:
                 staging.note("trailing_bytes", f"Nothing is lost, but {file.remark}.", severity=Severity.INFO)
-            if alone and (same := catalog.run_of_same_job(self.connection, item.file, item.source.name, staging.facts)):
+            if alone and (same := catalog.run_of_same_job(self.connection, item.file, staging.facts)):
                 run = same
             run, rank = self._store(item, digest, size, run, staging)
         finally:
@@ -162,7 +177,14 @@ class _Work:
             raise
         return run, rank.rank
 
-    def make_newest(self, name: str) -> None:
+    def finish(self) -> None:
+        """After the last file. Raises `SourceError` where every file was left out."""
+        if not self.rows and self.left_out:
+            raise self.left_out[0]
+        if self.rows and not self.stored:
+            self._make_newest(self.rows[-1][1])
+
+    def _make_newest(self, name: str) -> None:
         """Questions speak of the newest run: a run that was given again becomes that."""
         if catalog.newest_run(self.connection) == name:
             return
@@ -248,7 +270,7 @@ def _of_folder(folder: Path) -> Iterator[Found]:
             continue
         if source:
             count += 1
-            yield Found(file, source)
+            yield Found(file, source, named=False)
     if not count:
         raise SourceError(folder, "a folder without traces", "give the files, or a folder that holds some")
 

@@ -14,7 +14,7 @@ from traceanalyzer.errors import StoreError, UsageError
 from traceanalyzer.passes import PASSES
 from traceanalyzer.passes.answer import Answer
 from traceanalyzer.passes.query import is_locked, query
-from traceanalyzer.passes.scope import Scope, resolve
+from traceanalyzer.passes.scope import Scope, quality_warnings, resolve
 from traceanalyzer.passes.selection import Selection, parse_ranks, parse_steps, parse_window
 from traceanalyzer.schema.tables import SCHEMA_VERSION
 from traceanalyzer.store.database import one_line, open_to_read
@@ -34,16 +34,15 @@ class TraceSet:
     `user_code` (regular expressions). Each raises `UsageError` for a selection that makes no sense.
     """
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, path: Path, warnings: Sequence[str] = ()) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, path: Path) -> None:
         self._connection = connection
         self.path = path
-        self._warnings = list(warnings)
 
     @classmethod
     def of_files(cls, paths: Sequence[str | Path], *, progress: "Progress | None" = None) -> "TraceSet":
         """The traces of raw files, through a cache keyed by their content. Raises as `ingest` does."""
-        store, warnings = _cached(paths, progress)
-        return cls(open_to_read(store), store, warnings)
+        store = _cached(paths, progress)
+        return cls(open_to_read(store), store)
 
     def close(self) -> None:
         """Close the store."""
@@ -86,8 +85,12 @@ class TraceSet:
         return self.ask("launches", **selection)
 
     def sql(self, text: str, **selection: object) -> Answer:
-        """Rows of a read-only query over the public views: table `rows`."""
-        return self._answer(lambda scope: query(scope, text), {"run": "all"} | selection, every_source=True)
+        """Rows of a read-only query over the public views: table `rows`.
+
+        Results of passes that it names cover all runs, as the tables do, unless `run` names one.
+        """
+        chosen = selection | {"run": selection.get("run") or "all"}
+        return self._answer(lambda scope: query(scope, text), chosen, every_source=True)
 
     def export(
         self,
@@ -109,10 +112,16 @@ class TraceSet:
         if is_locked(self._connection):
             self._connection.close()
             self._connection = open_to_read(self.path)
-        return self._answer(lambda scope: export(scope, Path(target), tables=tables, form=form, force=force), selection)
+        return self._answer(
+            lambda scope: export(scope, Path(target), tables=tables, form=form, force=force),
+            selection,
+            every_source=False,
+        )
 
     def ask(self, question: str, **selection: object) -> Answer:
-        """The answer of a pass by its name."""
+        """The answer of a pass by its name. Raises `UsageError` where there is no such question."""
+        if question not in PASSES:
+            raise UsageError(f"no question {question!r}; there are {', '.join(PASSES)}")
         return self._answer(PASSES[question], selection, every_source=question == "info")
 
     def _answer(
@@ -120,12 +129,14 @@ class TraceSet:
     ) -> Answer:
         chosen = make_selection(**selection)
         try:
-            answer = compute(resolve(self._connection, chosen, every_source=every_source))
+            scope = resolve(self._connection, chosen, every_source=every_source)
+            answer = compute(scope)
         except duckdb.ConnectionException as error:
             raise StoreError(f"{self.path}: this handle was closed; open the store again") from error
         except (duckdb.IOException, duckdb.OutOfMemoryException, duckdb.FatalException) as error:
             raise StoreError(f"{self.path}: the store cannot be read: {one_line(error)}") from error
-        answer.warnings[:0] = [w for w in self._warnings if w not in answer.warnings]
+        if answer.command not in ("info", "sql"):
+            answer.warnings += quality_warnings(self._connection, scope.captures)
         return answer
 
 
@@ -159,7 +170,7 @@ def make_selection(**given: object) -> Selection:
     if unknown := set(given) - set(_KNOWN):
         raise UsageError(f"unknown selection {', '.join(sorted(unknown))}; known are {', '.join(_KNOWN)}")
     text = {k: (None if given.get(k) is None else str(given[k])) for k in _KNOWN}
-    number = {k: (None if given.get(k) is None else int(str(given[k]))) for k in ("device", "warmup", "top")}
+    number = {k: _number(k, given.get(k)) for k in ("device", "warmup", "top")}
     for name in ("step_range", "input_range", "user_code"):
         _check_pattern(name, text[name])
     lane = text["lane"] or "device"
@@ -181,6 +192,14 @@ def make_selection(**given: object) -> Selection:
     )
 
 
+def _number(name: str, value: object) -> int | None:
+    if value is None:
+        return None
+    if not str(value).isdigit():
+        raise UsageError(f"--{name} {value}: give a number, 0 or more")
+    return int(str(value))
+
+
 def _check_pattern(name: str, pattern: str | None) -> None:
     try:
         re.compile(pattern or "")
@@ -189,7 +208,7 @@ def _check_pattern(name: str, pattern: str | None) -> None:
         raise UsageError(f"--{option} {pattern}: not a regular expression ({error})") from error
 
 
-def _cached(paths: Sequence[str | Path], progress: "Progress | None") -> tuple[Path, list[str]]:
+def _cached(paths: Sequence[str | Path], progress: "Progress | None") -> Path:
     """The store of raw files: made once for a content, kept in the cache folder."""
     # The readers are imported here: asking a store needs none of them.
     from traceanalyzer.ingestion import content_hash, find_files, ingest
@@ -204,12 +223,12 @@ def _cached(paths: Sequence[str | Path], progress: "Progress | None") -> tuple[P
         raise StoreError(f"{folder}: the cache cannot be made ({error.strerror}); set TRACEANALYZER_CACHE") from error
     store = folder / f"{digest.hexdigest()}.duckdb"
     if store.exists():
-        return store, []
+        return store
     fresh = folder / f".{store.name}.{os.getpid()}"
     try:
-        answer = ingest(paths, fresh, progress=progress)
+        ingest(paths, fresh, progress=progress)
         fresh.replace(store)
     finally:
         for leftover in folder.glob(f"{fresh.name}*"):
             leftover.unlink(missing_ok=True)
-    return store, answer.warnings
+    return store

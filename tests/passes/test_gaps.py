@@ -288,8 +288,8 @@ def test_ledger_of_each_step_adds_up_to_its_device_step(tmp_path):
 def test_selected_steps_are_the_device_steps(tmp_path):
     answer = asked(tmp_path, steps_capture(), steps="5-6")
     row = only(answer.devices)
-    # The gap before step 5 lies before its first operation, so the span begins with that operation.
-    assert (row["start_ns"], row["end_ns"], row["n_ops"]) == (12_000, 31_000, 4)
+    # Step 5 begins with the gap before its first operation, as in `steps` and `ledger`.
+    assert (row["start_ns"], row["end_ns"], row["idle_ns"], row["n_ops"]) == (11_000, 31_000, 2_000, 4)
 
 
 def test_window_counts_from_the_first_operation_and_clips(tmp_path):
@@ -328,3 +328,54 @@ def test_steps_marked_by_a_process_that_launches_nothing_hold_for_the_file(tmp_p
     )
     row = only(asked(tmp_path, capture, "steps").steps)
     assert (row["step"], row["device_duration_ns"]) == (3, 1_000)
+
+
+def test_holding_the_interpreter_lock_alone_is_python(tmp_path):
+    capture = (
+        Capture()
+        .kernel(0, 100, 1)
+        .launch(0, 50, 1)
+        .event(EventKind.GIL_HOLD, "Holding GIL", 200, 700)
+        .event(EventKind.RANGE, "forward", 500, 600)
+        .launch(1000, 1100, 2)
+        .kernel(1100, 1200, 2)
+    )
+    # [100, 200) nothing, [200, 500) the lock, [500, 600) the range, [600, 700) the lock, [700, 1000) nothing
+    assert causes(asked(tmp_path, capture)) == {
+        "outside_events": 100 + 300,
+        "python": 300 + 100,
+        "range": 100,
+        "launch_call": 100,
+    }
+
+
+def test_nothing_selected_is_said(tmp_path):
+    store = store_of(tmp_path / "s.duckdb", steps_capture())
+    with traceanalyzer.open(store) as traces:
+        assert "no device step is among 90 to 99" in traces.gaps(steps="90-99").warnings[0]
+        assert "no operation runs in the window" in traces.gaps(window="100:200").warnings[0]
+        assert "no step is among 90 to 99; there are 4 to 6" in traces.steps(steps="90-99").warnings[0]
+        with pytest.raises(traceanalyzer.UsageError, match="no operations on device 5; there are some on 0"):
+            traces.gaps(device=5)
+        with pytest.raises(traceanalyzer.UsageError, match=r"--user-code .*: not a regular expression"):
+            traces.gaps(user_code="(")
+        for bad in ({"device": "x"}, {"top": -1}, {"rank": "5-1"}, {"lane": "copy"}, {"nonsense": 1}):
+            with pytest.raises(traceanalyzer.UsageError):
+                traces.gaps(**bad)
+        with pytest.raises(traceanalyzer.UsageError, match="no question 'foo'"):
+            traces.ask("foo")
+    with pytest.raises(traceanalyzer.StoreError, match="was closed"):
+        traces.gaps()
+
+
+def test_what_was_odd_in_a_file_stands_under_every_answer(tmp_path):
+    import duckdb
+
+    store = store_of(tmp_path / "s.duckdb", Capture().kernel(0, 10))
+    with duckdb.connect(str(store)) as connection:
+        connection.execute("INSERT INTO stored.quality VALUES (0, 'truncated', 1, 1, 'The file ends early.')")
+        connection.execute("INSERT INTO stored.quality VALUES (0, 'some_info', 0, 1, 'Nothing to worry about.')")
+    with traceanalyzer.open(store) as traces:
+        for question in ("gaps", "ledger", "steps"):
+            assert "rank0.json: The file ends early." in traces.ask(question).warnings
+            assert not any("Nothing to worry" in w for w in traces.ask(question).warnings)

@@ -85,8 +85,8 @@ def test_steps_and_window_pick_launches(tmp_path):
     capture.event(EventKind.STEP_MARK, "ProfilerStep#1", 190, 400)
     answer = asked(tmp_path, capture, steps="1")
     assert delays(answer)["kernel", "call end"]["count"] == 2
-    # Device step 1 begins with the gap at 200; its operations span [210, 400).
-    assert sum(r["ns"] for r in answer.depth.rows()) == 190
+    # Device step 1 begins with the gap at 200; so it spans [200, 400).
+    assert sum(r["ns"] for r in answer.depth.rows()) == 200
     with traceanalyzer.open(tmp_path / "s.duckdb") as traces:
         # [20, 120): the first two operations start in it.
         answer = traces.launches(window="0:0.0000001")

@@ -247,7 +247,7 @@ def test_python_samples_from_json_and_from_binary(tmp_path):
     assert all(s["node_id"] == ["<module> (train.py:3)", "inner (train.py:12)"] for s in samples)
     assert len(sink.stacks) == 2
     nodes = list(sink.stacks.nodes)
-    assert (sink.texts.all[nodes[0][2]], nodes[0][3]) == ("/home/me/train.py", 3)
+    assert (sink.texts.all[nodes[0][2]], nodes[0][3]) == ("~/train.py", 3)
     assert [n for (code, _), n in sink.notes.items() if code == "python_samples_without_frames"] == [2]
     assert events(sink, "mark") == []
 

@@ -54,7 +54,7 @@ def test_a_foreign_duckdb_file_is_no_store(tmp_path):
 
 def test_a_text_file_is_no_store(tmp_path):
     (tmp_path / "text.duckdb").write_text("hello" * 1000)
-    with pytest.raises(StoreError, match="cannot be opened"):
+    with pytest.raises(StoreError, match="not a store; a trace is given without --db"):
         traceanalyzer.open(tmp_path / "text.duckdb")
 
 

@@ -29,7 +29,7 @@ _SELECTION = {
     "device": click.option("--device", type=click.IntRange(min=0), metavar="N", help="One device only."),
     "source": click.option(
         "--source",
-        type=click.Choice(("torch", "nsys")),
+        metavar="torch|nsys",
         help="Whose trace to use where a rank has several.  [default: the more detailed]",
     ),
     "steps": click.option("--steps", metavar="A-B", help="Steps to speak of, by the trace's own numbers."),

@@ -14,7 +14,7 @@ from traceanalyzer.numeric.nesting import cut_intervals
 from traceanalyzer.passes.causes import Cause, Reason
 from traceanalyzer.passes.operations import NULL, Operations
 from traceanalyzer.passes.scope import Scope
-from traceanalyzer.passes.threads import ThreadEvents, copies_of, load_overhead, load_thread
+from traceanalyzer.passes.threads import ThreadEvents, copies_of, load_lock, load_overhead, load_thread
 from traceanalyzer.schema.kinds import CopyKind, EventKind, MemoryKind, OpKind
 from traceanalyzer.store.database import first_row
 
@@ -140,7 +140,9 @@ def _before_launch(scope: Scope, ops: Operations, gaps: Gaps) -> _Part:
         which, low, high, event = events.timeline.cut(gaps.start[mine], upto[mine])
         gap = mine[which]
         gap, low, high, event, cause = _split_copies(scope, ops.device.capture, events, gap, low, high, event)
-        part = _with_stacks(events, event, gap, low, high, cause)
+        part = _holding_lock(
+            scope, ops.device.capture, process, thread, _with_stacks(events, event, gap, low, high, cause)
+        )
         parts.append(_with_overhead(scope, ops.device.capture, process, thread, part))
     return tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))  # type: ignore[return-value]
 
@@ -184,6 +186,20 @@ def _with_stacks(events: ThreadEvents, event: Ints, gap: Ints, low: Ints, high: 
         which = mine[which]
         parts.append(_part(gap[which], start, end, cause[which], np.where(later >= 0, later, node[which])))
     return tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))  # type: ignore[return-value]
+
+
+def _holding_lock(scope: Scope, capture: int, process: int, thread: int, part: _Part) -> _Part:
+    """Where nothing is open but the thread holds the interpreter lock, it runs Python."""
+    gap, start, end, cause, reason, node = part
+    idle = cause == int(Cause.OUTSIDE_EVENTS)
+    at, held = load_lock(scope, capture, process, thread) if idle.any() else (start[:0], start[:0])
+    if not len(at):
+        return part
+    which, low, high, own = cut_intervals(at, held, start[idle], end[idle])
+    which = np.flatnonzero(idle)[which]
+    loose = (gap[which], low, high, np.where(own >= 0, own, cause[which]), reason[which], node[which])
+    rest = tuple(column[~idle] for column in part)
+    return tuple(np.concatenate(columns) for columns in zip(rest, loose, strict=True))  # type: ignore[return-value]
 
 
 def _with_overhead(scope: Scope, capture: int, process: int, thread: int, part: _Part) -> _Part:

@@ -1,6 +1,6 @@
 """Gaps: when the devices were idle, why, and in whose code: one cause and one stack for every nanosecond."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,9 +13,9 @@ from traceanalyzer.passes.causes import Cause, Reason
 from traceanalyzer.passes.operations import NULL, Operations, busy_without_compute, load_operations
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.passes.stacks import StackTexts
-from traceanalyzer.passes.step_marks import step_window
+from traceanalyzer.passes.step_marks import step_window, with_steps
 from traceanalyzer.schema.column import Column, Type
-from traceanalyzer.schema.kinds import Lane
+from traceanalyzer.schema.kinds import Lane, OpKind
 from traceanalyzer.units import Unit
 
 Ints = NDArray[np.int64]
@@ -56,6 +56,7 @@ DEVICES = TableSpec(
         Column("n_ops", Type.INT64, "Operations.", Unit.COUNT),
         Column("n_gaps", Type.INT64, "Gaps.", Unit.COUNT),
         Column("idle_share", Type.FLOAT64, "Idle time as a share of the span.", Unit.SHARE),
+        Column("lane", Type.TEXT, "Lane that busy and idle speak of: device (nothing runs) or compute."),
     ),
     cut=False,
 )
@@ -153,7 +154,7 @@ class DeviceGaps:
 def devices_with_gaps(scope: Scope) -> Iterator[DeviceGaps]:
     """Gaps and pieces of every selected device, one device at a time."""
     for device in scope.devices:
-        ops = load_operations(scope, device)
+        ops = with_steps(scope, load_operations(scope, device))
         if scope.selection.steps is not None:
             ops = step_window(scope, ops)
         if not len(ops):
@@ -208,7 +209,7 @@ def gaps(scope: Scope) -> Answer:
     nodes: set[int] = set()
     stacks: list[tuple[DeviceOfCapture, int, int, int, int, int]] = []
     for part in parts:
-        rows["devices"].append(_device_row(part))
+        rows["devices"].append(_device_row(part, scope.selection.lane))
         rows["causes"] += _cause_rows(part)
         for cause, reason, node, idle, count in _grouped(part.pieces):
             stacks.append((part.device, cause, reason, node, idle, count))
@@ -229,7 +230,7 @@ def gaps(scope: Scope) -> Answer:
     answer = Answer(
         "gaps",
         {s.name: Frame.of_rows(s, rows[s.name]) for s in (DEVICES, GAPS, CAUSES, STACKS)},
-        warnings=list(scope.warnings),
+        warnings=[*scope.warnings, *graph_warnings(parts)],
         default_table="stacks",
         notes=[_heading(scope)],
     )
@@ -237,6 +238,16 @@ def gaps(scope: Scope) -> Answer:
     if not parts:
         answer.warnings.append(nothing_selected(scope))
     return answer
+
+
+def graph_warnings(parts: Iterable[DeviceGaps]) -> list[str]:
+    """Says where graphs count as compute because their nodes were not recorded."""
+    count = sum(int((part.ops.kind == int(OpKind.GRAPH)).sum()) for part in parts)
+    if not count:
+        return []
+    return [
+        f"{count:,} graph launches were recorded without their nodes: each counts as one operation of the compute lane"
+    ]
 
 
 def nothing_selected(scope: Scope) -> str:
@@ -254,7 +265,7 @@ def _heading(scope: Scope) -> str:
     return f"{scope.note()}; idle of the {lane}"
 
 
-def _device_row(part: DeviceGaps) -> tuple[object, ...]:
+def _device_row(part: DeviceGaps, lane: str) -> tuple[object, ...]:
     device, ops = part.device, part.ops
     low, high = ops.span
     idle = part.idle_ns
@@ -274,6 +285,7 @@ def _device_row(part: DeviceGaps) -> tuple[object, ...]:
         len(ops),
         len(part.start),
         idle / (high - low) if high > low else None,
+        lane,
     )
 
 

@@ -67,6 +67,9 @@ QUALITY_TABLE = TableSpec(
     cut=False,
 )
 
+INSTEAD_OF_OPS = ("other_device", "range_profiler")
+"""Notes of readers that say why a file has no operations although a device worked."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
@@ -88,6 +91,9 @@ class _Facts:
     metrics: int
     graphs: int
     shapes: int
+    host_communication: int
+    instead_of_ops: str | None
+    """What the reader said of device work that is no operation of a CUDA or HIP device."""
 
 
 def info(scope: Scope) -> Answer:
@@ -100,6 +106,12 @@ def info(scope: Scope) -> Answer:
     devices = connection.execute(
         f"SELECT {', '.join(_DEVICE_COLUMNS)} FROM devices {where} ORDER BY capture, device"
     ).fetchall()
+    selection = scope.selection
+    devices = [
+        d
+        for d in devices
+        if selection.device in (None, d[2]) and (selection.ranks is None or d[1] is None or d[1] in selection.ranks)
+    ]
     quality = connection.execute(
         f"""SELECT capture, code, severity, count, text FROM quality {where}
         ORDER BY capture, CASE severity WHEN 'error' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END, code"""
@@ -151,6 +163,13 @@ def _facts(scope: Scope, capture: int) -> _Facts:
             [capture],
         )
     )
+    instead = first_row(
+        scope.connection.execute(
+            """SELECT string_agg(text, ' ' ORDER BY text) FROM stored.quality
+            WHERE capture = ? AND code IN (SELECT unnest(?::VARCHAR[]))""",
+            [capture, list(INSTEAD_OF_OPS)],
+        )
+    )
     return _Facts(
         ops=count("gpu_ops"),
         launched=count("gpu_ops", "launch_event_id IS NOT NULL"),
@@ -168,6 +187,8 @@ def _facts(scope: Scope, capture: int) -> _Facts:
         metrics=count("metric_samples"),
         graphs=count("gpu_ops", "kind = 3"),
         shapes=count("cpu_events", f"kind = {int(EventKind.OPERATOR)} AND args IS NOT NULL"),
+        host_communication=kinds.get(EventKind.HOST_COMMUNICATION, 0),
+        instead_of_ops=instead[0] if instead else None,
     )
 
 
@@ -175,6 +196,8 @@ def _answers(facts: _Facts) -> list[tuple[str, bool | None, str]]:
     """(question, answerable, reason): None where only a part can be answered."""
     if facts.ops:
         gaps: tuple[bool | None, str] = (True, f"{facts.ops:,} device operations")
+    elif facts.instead_of_ops:
+        gaps = (False, facts.instead_of_ops)
     elif facts.launches:
         gaps = (
             False,
@@ -232,4 +255,6 @@ def _collectives(facts: _Facts) -> tuple[bool | None, str]:
         return True, f"{facts.collectives:,} records of collectives with metadata"
     if facts.communication:
         return None, f"{facts.communication:,} communication kernels, known by their names only"
+    if facts.host_communication:
+        return None, f"{facts.host_communication:,} calls of communication on the host, none on the device"
     return False, "no communication recorded"

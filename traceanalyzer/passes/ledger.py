@@ -6,7 +6,16 @@ from numpy.typing import NDArray
 from traceanalyzer.numeric.nesting import cut_intervals
 from traceanalyzer.passes.answer import Answer, Frame, TableSpec
 from traceanalyzer.passes.causes import Cause
-from traceanalyzer.passes.gaps import CAPTURE, DEVICE, RANK, DeviceGaps, devices_with_gaps, nothing_selected
+from traceanalyzer.passes.gaps import (
+    CAPTURE,
+    DEVICE,
+    RANK,
+    RUN,
+    DeviceGaps,
+    devices_with_gaps,
+    graph_warnings,
+    nothing_selected,
+)
 from traceanalyzer.passes.operations import busy_without_compute
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.passes.step_marks import device_steps, with_steps
@@ -20,6 +29,7 @@ LEDGER = TableSpec(
     "ledger",
     "Time of each device by category and device step; the categories of a device add up to its span.",
     (
+        RUN,
         CAPTURE,
         RANK,
         DEVICE,
@@ -34,6 +44,7 @@ TOTALS = TableSpec(
     "totals",
     "Time of each device by category, over all steps.",
     (
+        RUN,
         CAPTURE,
         RANK,
         DEVICE,
@@ -54,9 +65,10 @@ def ledger(scope: Scope) -> Answer:
     """
     rows: list[tuple[object, ...]] = []
     totals: list[tuple[object, ...]] = []
-    for part in devices_with_gaps(scope):
+    parts = list(devices_with_gaps(scope))
+    for part in parts:
         device = part.device
-        place = (device.capture, device.rank, device.device)
+        place = (device.run, device.capture, device.rank, device.device)
         low, high = part.ops.span
         sums = _sums(scope, part)
         if sum(sums.values()) != high - low:
@@ -71,7 +83,7 @@ def ledger(scope: Scope) -> Answer:
     answer = Answer(
         "ledger",
         {"ledger": Frame.of_rows(LEDGER, rows), "totals": Frame.of_rows(TOTALS, totals)},
-        warnings=list(scope.warnings),
+        warnings=[*scope.warnings, *graph_warnings(parts)],
         default_table="ledger",
         notes=[scope.note()],
     )

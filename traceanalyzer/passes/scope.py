@@ -7,7 +7,7 @@ import duckdb
 
 from traceanalyzer.errors import UsageError
 from traceanalyzer.passes.selection import Selection
-from traceanalyzer.schema.kinds import EventKind
+from traceanalyzer.schema.kinds import EventKind, Severity
 from traceanalyzer.store.database import first_row
 
 
@@ -65,7 +65,10 @@ def resolve(connection: duckdb.DuckDBPyConnection, selection: Selection, *, ever
         [runs],
     ).fetchall()
     if selection.source is not None:
+        sources = sorted({c[2] for c in captures})
         captures = [c for c in captures if c[2] == selection.source]
+        if sources and not captures:
+            raise UsageError(f"no capture by {selection.source}; there are some by {', '.join(sources)}")
     if selection.ranks is not None:
         chosen = [c for c in captures if _has_rank(connection, c, selection.ranks)]
         if captures and not chosen:
@@ -87,6 +90,26 @@ def _runs(known: list[str], selection: Selection) -> list[str]:
     if selection.run not in known:
         raise UsageError(f"no run {selection.run!r} in the store; it has {', '.join(known) or 'none'}")
     return [selection.run]
+
+
+MOST_WARNINGS = 20
+"""Warnings about the quality of captures that stand under an answer; `info` has them all."""
+
+
+def quality_warnings(connection: duckdb.DuckDBPyConnection, captures: Sequence[int]) -> list[str]:
+    """What was odd, dropped or repaired in these captures and may spoil an answer, in sentences."""
+    rows = connection.execute(
+        f"""SELECT regexp_extract(c.path, '[^/\\\\]*$'), q.count, q.text
+        FROM stored.quality q JOIN stored.captures c USING (capture)
+        WHERE q.capture IN (SELECT unnest(?::INTEGER[])) AND q.severity >= {int(Severity.WARNING)}
+        ORDER BY q.severity DESC, q.capture, q.code""",
+        [list(captures)],
+    ).fetchall()
+    out = [f"{name}: {text}" + (f" ({count:,} times)" if count > 1 else "") for name, count, text in rows]
+    rest = len(out) - MOST_WARNINGS
+    return out[:MOST_WARNINGS] + (
+        [f"{rest} more warnings about the files; `traceanalyzer info` has them"] if rest > 0 else []
+    )
 
 
 _Row = tuple[int, str, str, int | None]

@@ -34,7 +34,7 @@ def parse_ranks(text: str | int | None) -> frozenset[int] | None:
     out: set[int] = set()
     for part in str(text).split(","):
         low, dash, high = part.strip().partition("-")
-        if not low.isdigit() or (dash and not high.isdigit()):
+        if not low.isdigit() or (dash and (not high.isdigit() or int(high) < int(low))):
             raise UsageError(f"--rank {text}: give all, or numbers and ranges such as 0,2,4-7")
         out.update(range(int(low), int(high if dash else low) + 1))
     return frozenset(out)

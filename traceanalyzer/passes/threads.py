@@ -172,3 +172,15 @@ def load_overhead(scope: Scope, capture: int, process: int, thread: int) -> tupl
             k = np.searchsorted(low, at, side="right") - 1
             value[(k >= 0) & (at < high[np.maximum(k, 0)])] = number
     return at, value
+
+
+def load_lock(scope: Scope, capture: int, process: int, thread: int) -> tuple[Ints, Ints]:
+    """When a thread holds the interpreter lock, as a step function (at, the cause `python` or -1)."""
+    got = scope.connection.execute(
+        f"""SELECT start_ns, end_ns FROM stored.cpu_events
+        WHERE capture = ? AND kind = {int(EventKind.GIL_HOLD)} AND process = ? AND thread = ?""",
+        [capture, process, thread],
+    ).fetchnumpy()
+    low, high = union(np.asarray(got["start_ns"], np.int64), np.asarray(got["end_ns"], np.int64))
+    at = np.stack((low, high), axis=1).reshape(-1)
+    return at, np.tile(np.array([int(Cause.PYTHON), -1], np.int64), len(low))

@@ -1,5 +1,6 @@
 """What a reader writes to. Readers know this protocol and the tables, never the store behind it."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -12,6 +13,8 @@ from traceanalyzer.schema.kinds import EventKind, RankSource, Severity
 Values = NDArray[Any]
 """A column of a batch: a numpy array, or a masked array where values are null."""
 
+_HOME = re.compile(r"/(?:home|Users)/[^/\s:'\"]+(?=/)")
+
 NodeKey = tuple[int, int, int, int, int, int]
 """(parent, code of frame, code of file, line, code of module, kind) of a stack node; -1 where there is none."""
 
@@ -23,20 +26,24 @@ class Texts(dict[str, int]):
     """Dictionary of a capture: text -> code, in the order of first sight.
 
     A text that was not seen yet gets the next code on look-up, so that `map(texts.__getitem__, names)` codes a list
-    at the speed of a dictionary. NUL characters and lone surrogates are replaced, since neither can be stored.
+    at the speed of a dictionary. NUL characters and lone surrogates are replaced, since neither can be stored. Home
+    folders become `~` unless they are to be kept: they carry the names of users.
     """
 
     def __missing__(self, text: str) -> int:
         clean = text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+        if not self._keep_homes:
+            clean = _HOME.sub("~", clean)
         code = self[clean] if clean != text else len(self._all)
         if clean == text:
             self._all.append(text)
         self[text] = code
         return code
 
-    def __init__(self) -> None:
+    def __init__(self, keep_homes: bool = False) -> None:
         super().__init__()
         self._all: list[str] = []
+        self._keep_homes = keep_homes
 
     @property
     def all(self) -> list[str]:

@@ -82,20 +82,20 @@ def choose_run(
     return RunChoice(name, folder)
 
 
-def run_of_same_job(
-    connection: duckdb.DuckDBPyConnection, file: Path, source: str, facts: CaptureFacts
-) -> RunChoice | None:
+def run_of_same_job(connection: duckdb.DuckDBPyConnection, file: Path, facts: CaptureFacts) -> RunChoice | None:
     """An existing run that a single later file joins by itself: same folder, same world, and a rank that it lacks."""
-    if facts.rank is None or facts.world_size is None or facts.rank_source is not RankSource.METADATA:
+    stated = (RankSource.METADATA, RankSource.ENVIRONMENT, RankSource.MPI)
+    if facts.rank is None or facts.world_size is None or facts.rank_source not in stated:
         return None
     row = first_row(
         connection.execute(
             """SELECT r.run, r.folder, r.run_id FROM stored.runs r WHERE r.folder = $folder
         AND EXISTS (SELECT 1 FROM stored.captures c WHERE c.run = r.run AND c.world_size = $world)
         AND NOT EXISTS (SELECT 1 FROM stored.captures c WHERE c.run = r.run AND c.world_size <> $world)
-        AND NOT EXISTS (SELECT 1 FROM stored.captures c WHERE c.run = r.run AND c.rank = $rank AND c.source = $source)
+        AND NOT EXISTS (SELECT 1 FROM stored.captures c LEFT JOIN stored.processes p USING (capture)
+            WHERE c.run = r.run AND $rank IN (c.rank, p.rank))
         ORDER BY r.touched DESC LIMIT 1""",
-            {"folder": str(file.resolve().parent), "world": facts.world_size, "rank": facts.rank, "source": source},
+            {"folder": str(file.resolve().parent), "world": facts.world_size, "rank": facts.rank},
         )
     )
     return RunChoice(*row) if row else None

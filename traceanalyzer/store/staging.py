@@ -36,7 +36,7 @@ class Staging:
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, keep_environment: bool = False) -> None:
         self.connection = connection
-        self.texts = Texts()
+        self.texts = Texts(keep_homes=keep_environment)
         self.stacks = Stacks(self.texts)
         self.facts = CaptureFacts()
         self.keep_environment = keep_environment

@@ -15,7 +15,7 @@ BUSY_DEVICE_IDLE = 0.02
 
 
 @click.command("gaps")
-@question_options()
+@question_options(without=("warmup",))
 def command(asked: Asked) -> None:
     """Why the GPUs were idle, down to the line of Python.
 

@@ -7,7 +7,7 @@ from traceanalyzer.cli.options import Asked, question_options
 
 
 @click.command("info")
-@question_options(without=("steps", "window", "lane", "warmup", "input_range", "user_code"))
+@question_options(without=("steps", "window", "lane", "warmup", "step_range", "input_range", "user_code"))
 def command(asked: Asked) -> None:
     """What was captured, and which questions it can answer.
 

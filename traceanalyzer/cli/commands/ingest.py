@@ -14,7 +14,9 @@ from traceanalyzer.cli.progress import progress_bar
 @click.option(
     "--run", metavar="NAME", help="Name of the run; of an existing one, to extend it.  [default: the file or folder]"
 )
-@click.option("--keep-environment", is_flag=True, help="Keep environment variables and command output of the traces.")
+@click.option(
+    "--keep-environment", is_flag=True, help="Keep environment variables and home folders as the traces have them."
+)
 @store_options(without=("top", "table"))
 def command(asked: Asked, paths: tuple[Path, ...], run: str | None, keep_environment: bool) -> None:
     """Read trace files into the store.

@@ -8,7 +8,7 @@ from traceanalyzer.cli.options import Asked, question_options
 
 @click.command("sql")
 @click.argument("query", metavar="QUERY")
-@question_options(without=("table",), traces=False)
+@question_options(without=("table",))
 def command(asked: Asked, query: str) -> None:
     """Ask the store in SQL (DuckDB's); nothing is changed.
 
@@ -17,13 +17,13 @@ def command(asked: Asked, query: str) -> None:
 
     Results of the questions can be named like tables (docs/reference/results.md) and are worked out where they are:
     gap_pieces, gaps, causes, stacks, ledger, kernels and so on; gaps_devices, steps_steps where a stored table has the
-    name. They are whole, and speak of what --run, --rank, --device, --steps and so on select: the newest run.
+    name. They are whole, of every run, unless --run, --rank, --device, --steps and so on select a part.
 
     \b
     Examples:
       traceanalyzer sql "SELECT source, path FROM captures"
       traceanalyzer sql "SELECT name, sum(end_ns - start_ns) AS ns FROM gpu_ops GROUP BY name ORDER BY ns DESC"
-      traceanalyzer sql "SELECT * FROM quality" --format json --top 0
+      traceanalyzer sql "SELECT * FROM quality" trace.json.gz --format json --top 0
       traceanalyzer sql "SELECT cause, sum(end_ns - start_ns) AS ns FROM gap_pieces GROUP BY cause" --rank 0
       traceanalyzer sql "SELECT * FROM gaps JOIN steps_steps USING (capture, rank, device, step)"
     """

@@ -4,7 +4,6 @@ import sqlite3
 from pathlib import Path
 
 from traceanalyzer.errors import SourceError
-from traceanalyzer.schema.kinds import Severity
 from traceanalyzer.schema.sink import Sink
 from traceanalyzer.sources.files import TraceFile
 from traceanalyzer.sources.nsys_sqlite.api_calls import Backtraces, read_api_calls
@@ -52,7 +51,6 @@ def read(file: TraceFile, sink: Sink) -> None:
             sink.note(
                 "report_exported",
                 f"The report was exported to a temporary file with nsys {version}.",
-                severity=Severity.INFO,
             )
             _read_export(target, file, sink)
 

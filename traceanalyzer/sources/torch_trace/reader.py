@@ -229,8 +229,6 @@ class TorchReader:
         note, text = self._sink.note, self._text
         if self._file.damage:
             note("compression_damaged", f"The file could not be unpacked to its end: {self._file.damage}.")
-        if self._file.remark:
-            note("file_remark", f"The file is odd but whole: {self._file.remark}.", severity=Severity.INFO)
         if not text.whole:
             note("truncated", f"The file ends early: what came after its last whole event is lost{_tail(text)}.")
         if text.lost:
