@@ -26,7 +26,6 @@ BAD = [
     ("gaps", "-o", "/"),
     ("ingest",),
     ("sql",),
-    ("sql", "SELECT 1", "two"),
     ("gaps", "--db"),
     ("gaps", "--\x1b[31m\nred"),
 ]

@@ -11,6 +11,7 @@ from traceanalyzer.schema.column import Column, Type
 GAP = "  "
 NARROWEST = 12
 INDENT = 4
+NO_STACK = "(no stack: nothing was open, or the launch is not in the file)"
 _NUMBERS = frozenset({Type.INT64, Type.INT32, Type.FLOAT64})
 _MARKDOWN = str.maketrans({c: "\\" + c for c in "\\`*_[]|~!"} | {"@": "&#64;"})
 
@@ -59,7 +60,7 @@ def _terminal_table(answer: Answer, frame: Frame, top: int, width: int, titled: 
         table[1:] = [
             text
             for row, more in zip(table[1:], below, strict=True)
-            for text in (row, indent + _fit(more, width - INDENT))
+            for text in (row, indent + (_fit(more, width - INDENT) if more else NO_STACK))
         ]
     lines += [line.rstrip() for line in table]
     return "\n".join([*lines, *_cut_off(answer, frame, top)])

@@ -84,6 +84,8 @@ def cell(value: Any, column: Column) -> str | list[str]:
         return [printable(str(item)) for item in value]
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if column.name == "answerable" and value is None:
+        return "in part"
     if column.name in _INSTANTS and isinstance(value, int):
         return str(value)
     if column.name == "path" and isinstance(value, str):
