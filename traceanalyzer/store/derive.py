@@ -140,14 +140,17 @@ def _changes(frames: _Frames, nesting: Nesting, start: Ints, end: Ints, kind: In
     line = timeline(start, end, nesting)
     ended_below = ended_below[np.argsort(end[ended_below], kind="stable")]
     innermost = line.event[np.searchsorted(line.at, end[ended_below], side="right") - 1]
-    parent, starts, ends = nesting.parent, start.tolist(), end.tolist()
+    # Lists: single values are read from them several times faster than from arrays.
+    parents: list[int] = nesting.parent.tolist()
+    starts, ends = start.tolist(), end.tolist()
+    kinds, names = kind.tolist(), name.tolist()
     found: dict[int, tuple[list[int], list[int]]] = {}
     at_start: dict[int, int] = {}
 
     def open_around(position: int, instant: int) -> int:
-        above = int(parent[position])
+        above = parents[position]
         while above >= 0 and ends[above] <= instant:
-            above = int(parent[above])
+            above = parents[above]
         return above
 
     def known(position: int, instant: int) -> int | None:
@@ -165,7 +168,7 @@ def _changes(frames: _Frames, nesting: Nesting, start: Ints, end: Ints, kind: In
             position = open_around(position, instant)
         node = -1 if position < 0 else int(known(position, instant) or 0)
         for inner in reversed(missing):
-            node = at_start[inner] = frames.node(node, int(kind[inner]), int(name[inner]))
+            node = at_start[inner] = frames.node(node, kinds[inner], names[inner])
         return node
 
     for below, first in zip(ended_below.tolist(), innermost.tolist(), strict=True):
@@ -173,10 +176,10 @@ def _changes(frames: _Frames, nesting: Nesting, start: Ints, end: Ints, kind: In
         while above not in (below, -1):
             if starts[above] < instant < ends[above]:
                 chain.append(above)
-            above = int(parent[above])
+            above = parents[above]
         for position in reversed(chain):
             around = node_at(open_around(position, instant), instant)
-            node = frames.node(around, int(kind[position]), int(name[position]))
+            node = frames.node(around, kinds[position], names[position])
             instants, nodes = found.setdefault(position, ([], []))
             if instants and instants[-1] == instant:
                 nodes[-1] = node
@@ -191,21 +194,48 @@ def _nodes(frames: _Frames, nesting: Nesting, start: Ints, kind: Ints, name: Int
     node = np.full(len(start), -1, np.int64)
     order = np.argsort(nesting.depth, kind="stable")
     edges = np.flatnonzero(np.diff(nesting.depth[order], prepend=-1))
-    label = kind * (int(name.max(initial=0)) + 2) + name + 1
+    label = np.unique(kind * (int(name.max(initial=0)) + 2) + name + 1, return_inverse=True)[1].reshape(-1)
+    labels = int(label.max(initial=0)) + 1
+    later = _LaterStacks(changes, len(start))
     for low, high in zip(edges, np.append(edges[1:], len(order)), strict=True):
         level = order[low:high]
         parent = nesting.parent[level]
         above = np.where(parent >= 0, node[np.maximum(parent, 0)], -1)
-        changing = np.isin(parent, list(changes))
-        for position in np.unique(parent[changing]).tolist():
-            mine = np.flatnonzero(parent == position)
-            instants, later = changes[position]
-            k = np.searchsorted(instants, start[level[mine]], side="right") - 1
-            above[mine] = np.where(k >= 0, later[np.maximum(k, 0)], above[mine])
-        _, first, inverse = np.unique(np.stack((above, label[level])), axis=1, return_index=True, return_inverse=True)
+        above = later.around(parent, start[level], above)
+        keys = (above + 1) * labels + label[level]
+        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
         new = [frames.node(int(above[k]), int(kind[level[k]]), int(name[level[k]])) for k in first]
         node[level] = np.array(new, np.int64)[inverse.reshape(-1)]
     return node
+
+
+class _LaterStacks:
+    """The stacks of events after their changes, looked up for many instants at once."""
+
+    def __init__(self, changes: Changes, count: int) -> None:
+        self._changing = np.zeros(count + 1, bool)  # the last one stands for -1, no event
+        self._changing[list(changes)] = True
+        if not changes:
+            return
+        position = np.repeat(np.array(list(changes), np.int64), [len(i) for i, _ in changes.values()])
+        instant = np.concatenate([i for i, _ in changes.values()])
+        node = np.concatenate([n for _, n in changes.values()])
+        self._instants = np.unique(instant)
+        key = position * (len(self._instants) + 1) + np.searchsorted(self._instants, instant) + 1
+        turn = np.argsort(key)
+        self._key, self._position, self._node = key[turn], position[turn], node[turn]
+
+    def around(self, parent: Ints, instant: Ints, node: Ints) -> Ints:
+        """The stack of each parent at an instant: its last change up to then, else `node`."""
+        mine = np.flatnonzero(self._changing[parent])
+        if not len(mine):
+            return node
+        rank = np.searchsorted(self._instants, instant[mine], side="right")
+        k = np.searchsorted(self._key, parent[mine] * (len(self._instants) + 1) + rank, side="right") - 1
+        found = (k >= 0) & (self._position[np.maximum(k, 0)] == parent[mine])
+        out = node.copy()
+        out[mine[found]] = self._node[k[found]]
+        return out
 
 
 def derive_launches(connection: duckdb.DuckDBPyConnection) -> None:
