@@ -72,6 +72,10 @@ class TraceSet:
         """How long the steps took: table `steps`."""
         return self.ask("steps", **selection)
 
+    def throughput(self, **selection: object) -> Answer:
+        """What limits the profiled kernels: tables `kernels`, `rollup`."""
+        return self.ask("throughput", **selection)
+
     def sql(self, text: str, **selection: object) -> Answer:
         """Rows of a read-only query over the public views: table `rows`."""
         return self._answer(lambda scope: query(scope, text), selection)

@@ -8,11 +8,13 @@ from traceanalyzer.passes.info import info
 from traceanalyzer.passes.ledger import ledger
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.passes.steps import steps
+from traceanalyzer.passes.throughput import throughput
 
 PASSES: dict[str, Callable[[Scope], Answer]] = {
     "info": info,
     "gaps": gaps,
     "ledger": ledger,
     "steps": steps,
+    "throughput": throughput,
 }
 """Every pass by the name of its question. A new pass is one module and one line here."""

@@ -10,6 +10,9 @@ from traceanalyzer.passes.selection import Selection
 from traceanalyzer.schema.kinds import EventKind
 from traceanalyzer.store.database import first_row
 
+TIMELINES = ("torch", "nsys")
+"""Sources that record what ran when, so that two of one rank tell the same."""
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceOfCapture:
@@ -115,7 +118,7 @@ def _one_source_a_rank(connection: duckdb.DuckDBPyConnection, rows: list[_Row], 
     """Where a rank was recorded by several tools, the captures of the tool that recorded more of the host."""
     tools: dict[tuple[str, int], dict[str, int]] = {}
     for capture, run, source, rank in rows:
-        if rank is not None:
+        if rank is not None and source in TIMELINES:
             detail = tools.setdefault((run, rank), {})
             detail[source] = detail.get(source, 0) + _detail(connection, capture)
     drop: set[tuple[str, int, str]] = set()

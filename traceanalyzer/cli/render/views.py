@@ -127,6 +127,28 @@ VIEWS = {
         },
         hints=(("traceanalyzer gaps --steps A-B", "why the GPUs were idle in some of them"),),
     ),
+    "throughput": View(
+        shown=("kernels", "rollup"),
+        columns={
+            "kernels": (
+                "capture",
+                "id",
+                "duration_ns",
+                "sol_class",
+                "class",
+                "reason",
+                "compute_pct",
+                "memory_pct",
+                "dram_pct",
+                "occupancy_pct",
+                "grid",
+                "block",
+                "kernel",
+            ),
+            "rollup": ("launches", "total_ns", "share", "sol_class", "class", "kernel"),
+        },
+        hints=(("traceanalyzer throughput --table rollup --top 0", "time and class of every kernel"),),
+    ),
 }
 
 
