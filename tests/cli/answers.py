@@ -113,4 +113,5 @@ ANSWERS = {
     "info": lambda: plain("info", "captures", "devices", "answers", "quality"),
     "ledger": lambda: plain("ledger"),
     "steps": lambda: plain("steps"),
+    "throughput": lambda: plain("throughput", "kernels", "rollup"),
 }

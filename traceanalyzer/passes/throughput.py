@@ -218,5 +218,6 @@ def _findings(rollup: list[tuple[Any, ...]]) -> list[Finding]:
     kernel, launches, total_ns, _, share, kind = rollup[0]
     short = kernel if len(kernel) <= 80 else f"{kernel[:77]}..."
     words = f"; NVIDIA's rule: {kind.replace('_', ' ')}" if kind else ""
-    text = f"{short} takes {100 * share:.1f} % of the profiled time in {launches:,} {'launch' if launches == 1 else 'launches'}{words}"
+    count = f"{launches:,} launches" if launches > 1 else "1 launch"
+    text = f"{short} takes {100 * share:.1f} % of the profiled time in {count}{words}"
     return [Finding("longest_kernel", text, None, total_ns)]

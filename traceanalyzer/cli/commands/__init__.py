@@ -32,7 +32,7 @@ COMMANDS = (
     Entry("gaps", "Where time goes", "Why the GPUs were idle, down to the line of Python."),
     Entry("ledger", "Where time goes", "Every nanosecond of every device in exactly one category."),
     Entry("steps", "Where time goes", "Duration, busy and idle time of each step."),
-    Entry("throughput", "GPU", "What each profiled kernel reaches of its device, and what limits it."),
+    Entry("throughput", "GPU", "What limits each kernel that ncu profiled."),
     Entry("info", "Data", "What was captured, and which questions it can answer."),
     Entry("sql", "Data", "Ask the store in SQL; nothing is changed."),
 )

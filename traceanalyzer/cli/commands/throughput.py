@@ -11,7 +11,7 @@ _NOT_OF_PROFILES = ("source", "steps", "window", "lane", "warmup", "step_range",
 @click.command("throughput")
 @question_options(without=_NOT_OF_PROFILES)
 def command(asked: Asked) -> None:
-    """What each profiled kernel reaches of its device, and what limits it.
+    """What limits each kernel that ncu profiled, and what it reaches of its device.
 
     From what ncu prints: ncu --import REPORT --csv --page raw. The class is the result of NVIDIA's SpeedOfLight rule,
     taken from the file where it stands there, else worked out from the same metrics.

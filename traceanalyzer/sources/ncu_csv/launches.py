@@ -126,6 +126,8 @@ class Launch:
         """A metric with a value in base units; the first one of a quantity counts."""
         label, name = names_of(metric)
         column = _METRICS.get(name) or _LABELS.get((label, unit))
+        if column is not None and "_bytes" in column and not unit.startswith("byte"):
+            return  # without its unit the size may be of any power of 1000
         if column == "duration_ns" and unit != "ns":
             return
         if column is not None:
@@ -133,7 +135,7 @@ class Launch:
                 self.typed[column] = _whole(value) if column in _WHOLE else float(value)
         elif name in _TENSOR:
             self._tensor.setdefault(name, float(value))
-        elif name in _DRAM_PARTS:
+        elif name in _DRAM_PARTS and unit == "byte":
             self._dram.setdefault(name, value)
         elif found := _FLOP.fullmatch(name):
             self._flop.setdefault((found[1], found[2]), value)

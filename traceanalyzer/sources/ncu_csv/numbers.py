@@ -149,9 +149,7 @@ class StyleFinder:
         for text in self._ambiguous:
             readings = sorted({f"{s.read(text)}" for s in alive}, key=len)
             if len(readings) > 1:
-                raise StyleUndecidedError(
-                    f"{text!r} may be {' or '.join(readings)}, and nothing in the file tells which"
-                )
+                raise StyleUndecidedError(f"{text!r} may be {' or '.join(readings)}, nothing in the file tells which")
         return alive[0]
 
     @staticmethod

@@ -121,7 +121,7 @@ class Tables:
             if header is None or not text or (header.quoted and not text.startswith('"')):
                 last_was_narrow = last_was_narrow and not text
                 continue
-            row = _row(header, cells_of(text))
+            row = _row(header, _whole_cells(header, text))
             last_was_narrow = row is None and header.layout is not Layout.SOURCE and _begins_a_row(header, text)
             if row is not None:
                 yield row
@@ -154,6 +154,12 @@ def _layout(names: tuple[str, ...]) -> Layout:
     if "Invocations" in names:
         return Layout.SUMMARY
     return Layout.LONG if "Metric Name" in names else Layout.WIDE
+
+
+def _whole_cells(header: Header, text: str) -> list[str]:
+    """The cells of a row but for one that was cut before its first quote."""
+    cells = cells_of(text)
+    return cells[:-1] if header.quoted and text.endswith(",") else cells
 
 
 def _row(header: Header, cells: list[str]) -> Row | None:
