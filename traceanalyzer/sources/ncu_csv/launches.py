@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
+from functools import lru_cache
 
 from traceanalyzer.sources.ncu_csv.units import base_unit
 
@@ -124,20 +125,17 @@ class Launch:
 
     def take(self, metric: str, unit: str, value: Decimal) -> None:
         """A metric with a value in base units; the first one of a quantity counts."""
-        label, name = names_of(metric)
-        column = _METRICS.get(name) or _LABELS.get((label, unit))
-        if column is not None and "_bytes" in column and not unit.startswith("byte"):
-            return  # without its unit the size may be of any power of 1000
-        if column == "duration_ns" and unit != "ns":
-            return
+        column, name = _meaning(metric, unit)
         if column is not None:
             if self.typed.get(column) is None:
                 self.typed[column] = _whole(value) if column in _WHOLE else float(value)
+        elif "__" not in name:
+            return
         elif name in _TENSOR:
             self._tensor.setdefault(name, float(value))
         elif name in _DRAM_PARTS and unit == "byte":
             self._dram.setdefault(name, value)
-        elif found := _FLOP.fullmatch(name):
+        elif "_op_" in name and (found := _FLOP.fullmatch(name)):
             self._flop.setdefault((found[1], found[2]), value)
 
     def judge(self, rule: str, kind: str | None, text: str) -> None:
@@ -153,6 +151,16 @@ class Launch:
         if self._flop:
             flop = sum((count * (2 if kind == "fma" else 1) for (_, kind), count in self._flop.items()), Decimal(0))
             self.typed["flop"] = float(flop)
+
+
+@lru_cache(1 << 16)
+def _meaning(metric: str, unit: str) -> tuple[str | None, str]:
+    """(typed column, name) of a printed metric with its unit. A size or time without its unit has no column."""
+    label, name = names_of(metric)
+    column = _METRICS.get(name) or _LABELS.get((label, unit))
+    if column is not None and "_bytes" in column and not unit.startswith("byte"):
+        column = None
+    return (None if column == "duration_ns" and unit != "ns" else column), name
 
 
 def names_of(metric: str) -> tuple[str, str]:

@@ -71,12 +71,12 @@ def _decimal(text: str) -> Decimal | None:
 
 def is_missing(text: str) -> bool:
     """Whether a cell says that there is no value: empty, n/a, no data, nan, inf, with or without `(!)`."""
-    return _MISSING.fullmatch(text.strip()) is not None
+    return not text[:1].isdigit() and _MISSING.fullmatch(text.strip()) is not None
 
 
 def split_instances(text: str) -> tuple[str, str | None]:
     """A cell as its value and, where the metric has several instances, the list of theirs in brackets."""
-    found = _INSTANCES.fullmatch(text)
+    found = _INSTANCES.fullmatch(text) if text.endswith(")") else None
     return (found[1], found[2]) if found else (text, None)
 
 

@@ -41,7 +41,7 @@ def style_of(file: TraceFile) -> NumberStyle:
 def _show(finder: StyleFinder, row: Row, metric: str, unit: str, text: str) -> None:
     finder.see(text, unit, row.header.mixed)
     columns = _KNOWN_SIZES.get(metric)
-    if columns and row.header.layout is not Layout.SUMMARY:
+    if columns is not None and row.header.layout is not Layout.SUMMARY:
         sizes = [sizes_of(row.get(column)) for column in columns]
         if None not in sizes:
             finder.see_known(text, prod(count for size in sizes for count in size or ()))

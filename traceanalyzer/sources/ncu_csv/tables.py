@@ -52,25 +52,22 @@ class Header:
     names: tuple[str, ...]
     quoted: bool = True
     where: dict[str, int] = field(init=False, repr=False)
+    metrics: range = field(init=False, repr=False)
+    """Positions of the columns that hold metrics of a wide table."""
 
     def __post_init__(self) -> None:
         where: dict[str, int] = {}
         for position, name in enumerate(self.names):
             where.setdefault(name, position)
+        ranges = (PUSH_POP, START_STOP)
+        known = [p for p, name in enumerate(self.names) if name in _IDENTIFYING or name.startswith(ranges)]
         object.__setattr__(self, "where", where)
+        object.__setattr__(self, "metrics", range(max(known, default=-1) + 1, len(self.names)))
 
     @property
     def mixed(self) -> bool:
         """Whether decimals of the table may keep a point in every locale."""
         return self.layout is not Layout.LONG
-
-    @property
-    def metrics(self) -> range:
-        """Positions of the columns that hold metrics of a wide table."""
-        known = [
-            p for p, name in enumerate(self.names) if name in _IDENTIFYING or name.startswith((PUSH_POP, START_STOP))
-        ]
-        return range(max(known, default=-1) + 1, len(self.names))
 
     def starting(self, prefix: str) -> int | None:
         """Position of the first column whose name starts so."""
