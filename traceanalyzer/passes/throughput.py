@@ -10,7 +10,7 @@ from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
 from traceanalyzer.passes.gaps import CAPTURE, RANK
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.schema.column import Column, Type
-from traceanalyzer.schema.tables import KERNEL_PROFILES
+from traceanalyzer.schema.kernel_tables import KERNEL_PROFILES
 from traceanalyzer.units import Unit
 
 _PROFILE = KERNEL_PROFILES.by_name
