@@ -15,6 +15,7 @@ import duckdb
 import pytest
 
 import traceanalyzer
+from tests.support.ncu_writer import metric, page
 from traceanalyzer.errors import SourceError, StoreError, UnknownFormatError
 from traceanalyzer.ingestion import find_files, ingest
 from traceanalyzer.store.catalog import rank_in_name
@@ -150,6 +151,54 @@ class TestRanks:
         }
         ingest([trace(tmp_path / "c.json", rank=3), trace(tmp_path / "d.json", rank=3, shift=5000)], store, run="w")
         assert len(captures(store)) == 2
+
+
+def profile(path: Path, duration: int = 10) -> Path:
+    """A page of ncu with one launch."""
+    path.write_text(page(metric("Duration", "ns", str(duration))))
+    return path
+
+
+class TestProfilesOfKernels:
+    """Files of ncu: no rank of their own, and no run."""
+
+    def test_a_single_file_joins_the_newest_run_and_that_is_said(self, tmp_path, store):
+        ingest([trace(tmp_path / "old.json")], store)
+        ingest([trace(tmp_path / "job.json", shift=1)], store)
+        answer = ingest([profile(tmp_path / "kernels.csv")], store)
+        assert {n: (r["run"], r["rank"]) for n, r in captures(store).items()} == {
+            "job.json": ("job", 0),
+            "kernels.csv": ("job", None),
+        }
+        assert any("joins the newest run, job" in note for note in answer.notes)
+        with traceanalyzer.open(store) as traces:
+            assert len(traces.throughput().kernels) == 1 and len(traces.gaps().devices) == 1
+            limits = [r["answerable"] for r in traces.info().answers.rows() if r["question"] == "kernel_limits"]
+        assert limits == [False, True]
+
+    def test_several_in_a_run_are_no_conflict(self, tmp_path, store):
+        files = [profile(tmp_path / f"rank0_{k}.csv", 10 + k) for k in range(2)]
+        ingest(files, store, run="mine")
+        ingest([profile(tmp_path / "c.csv", 20)], store)
+        found = captures(store)
+        assert {r["run"] for r in found.values()} == {"mine"} and len(found) == 3
+        assert found["c.csv"]["rank"] is None
+
+    def test_only_a_stated_rank_counts_and_hides_no_timeline(self, tmp_path, store):
+        ingest([trace(tmp_path / "a.json", rank=1)], store)
+        ingest([profile(tmp_path / "kernels_rank1.csv")], store)
+        found = captures(store)
+        assert [(r["rank"], r["source"]) for r in found.values()] == [(1, "torch"), (1, "ncu")]
+        with traceanalyzer.open(store) as traces:
+            assert len(traces.gaps(rank=1).devices) == 1 and len(traces.throughput(rank=1).kernels) == 1
+
+    def test_alone_in_a_store_it_is_a_run_of_its_name(self, tmp_path, store):
+        ingest([profile(tmp_path / "kernels.csv")], store)
+        assert captures(store)["kernels.csv"]["run"] == "kernels"
+        ingest([trace(tmp_path / "job.json"), profile(tmp_path / "more.csv", 11)], store, run="both")
+        assert {n: r["rank"] for n, r in captures(store).items()} == {"job.json": 0, "more.csv": None}
+        ingest([profile(tmp_path / "own.csv", 12)], store, run="other")
+        assert captures(store)["own.csv"]["run"] == "other"
 
 
 class TestFiles:

@@ -90,7 +90,7 @@ def ingest(
             store.unlink(missing_ok=True)
         raise
     connection.close()
-    return Answer("ingest", {"files": Frame.of_rows(FILES, work.rows)}, warnings=work.warnings)
+    return Answer("ingest", {"files": Frame.of_rows(FILES, work.rows)}, warnings=work.warnings, notes=work.notes)
 
 
 class _Work:
@@ -109,6 +109,7 @@ class _Work:
         self.rows: list[_FileRow] = []
         self.left_out: list[SourceError] = []
         self.warnings: list[str] = []
+        self.notes: list[str] = []
         self.stored = 0
 
     def one_of_several(self, item: Found, digest: str, run: catalog.RunChoice, alone: bool) -> catalog.RunChoice:
@@ -139,7 +140,7 @@ class _Work:
                 staging.note("truncated", f"Only a part of the file could be read: {file.damage}.")
             if file.remark:
                 staging.note("trailing_bytes", f"Nothing is lost, but {file.remark}.", severity=Severity.INFO)
-            if alone and (same := catalog.run_of_same_job(self.connection, item.file, staging.facts)):
+            if alone and (same := self._run_to_join(item, staging)):
                 run = same
             run, rank = self._store(item, digest, size, run, staging)
         finally:
@@ -153,6 +154,15 @@ class _Work:
         self.stored += 1
         return run
 
+    def _run_to_join(self, item: Found, staging: Staging) -> catalog.RunChoice | None:
+        """The run that a single file joins by itself, if any; said where nothing in the file tells it."""
+        if not item.source.joins_newest_run:
+            return catalog.run_of_same_job(self.connection, item.file, staging.facts)
+        newest = catalog.newest_run_choice(self.connection)
+        if newest is not None:
+            self.notes.append(f"{item.file.name}: joins the newest run, {newest.name}; --run NAME chooses another")
+        return newest
+
     def _store(
         self, item: Found, digest: str, size: int, run: catalog.RunChoice, staging: Staging
     ) -> tuple[catalog.RunChoice, int | None]:
@@ -161,7 +171,10 @@ class _Work:
         try:
             staging.flush()
             processes = [p for (p,) in connection.execute("SELECT DISTINCT process FROM stage_processes").fetchall()]
-            rank = catalog.choose_rank(connection, run, item.file, item.source.name, staging.facts, processes)
+            if item.source.has_ranks:
+                rank = catalog.choose_rank(connection, run, item.file, item.source.name, staging.facts, processes)
+            else:
+                rank = catalog.stated_rank(item.file, staging.facts)
             if rank.assumed:
                 staging.note(
                     "rank_assumed",
@@ -251,6 +264,8 @@ def _of_path(path: Path | str) -> Iterator[Found]:
         file = TraceFile(place)
         if source := recognise(file):
             yield Found(place, source)
+        elif why := next(filter(None, (source.why_not(file) for source in SOURCES)), None):
+            raise SourceError(place, why)
         else:
             if file.head[8:12] == b"DUCK":
                 raise UnknownFormatError(place, "a store, not a trace", f"ask it with --db {place}")

@@ -84,6 +84,10 @@ class TraceSet:
         """How long launches take to start, and how many wait: tables `launches`, `queues`, `depth`."""
         return self.ask("launches", **selection)
 
+    def throughput(self, **selection: object) -> Answer:
+        """What limits the profiled kernels: tables `kernels`, `rollup`."""
+        return self.ask("throughput", **selection)
+
     def sql(self, text: str, **selection: object) -> Answer:
         """Rows of a read-only query over the public views: table `rows`.
 

@@ -117,4 +117,5 @@ ANSWERS = {
     "streams": lambda: plain("streams", "streams", "overlap", "concurrency"),
     "export": lambda: plain("export", "files"),
     "launches": lambda: plain("launches", "launches", "queues", "depth"),
+    "throughput": lambda: plain("throughput", "kernels", "rollup"),
 }

@@ -115,7 +115,9 @@ def test_options_reach_the_question(call, fake):
     )
 
 
-@pytest.mark.parametrize("question", ["info", "gaps", "ledger", "steps", "kernels", "streams", "launches"])
+@pytest.mark.parametrize(
+    "question", ["info", "gaps", "ledger", "steps", "kernels", "streams", "launches", "throughput"]
+)
 def test_questions_take_a_store_or_raw_files(call, fake, question):
     assert call(question, "--db", "job.duckdb").code == 0
     assert fake[0] == ("open", (Path("job.duckdb"),), {})
@@ -165,7 +167,7 @@ def test_ingest_hands_on_files_store_and_options(call, fake):
 def test_demo_shows_what_was_captured_and_where_the_time_went(call, fake):
     done = call("demo")
     assert done.code == 0
-    assert [a[0] for a in fake].count("ingest") == done.out.count("== Where the time went: ") == 3
+    assert [a[0] for a in fake].count("ingest") == done.out.count("== Where the time went: ") == 4
     assert "== What was captured ==" in done.out and done.out.index("== Try next ==") > done.out.index("Where the time")
 
 

@@ -7,6 +7,7 @@ from traceanalyzer.passes import launches as _launches
 from traceanalyzer.passes import ledger as _ledger
 from traceanalyzer.passes import steps as _steps
 from traceanalyzer.passes import streams as _streams
+from traceanalyzer.passes import throughput as _throughput
 from traceanalyzer.passes.base import Pass
 
 PASSES: dict[str, Pass] = {
@@ -17,5 +18,6 @@ PASSES: dict[str, Pass] = {
     "kernels": Pass(_kernels.kernels, (_kernels.KERNELS, _kernels.OPERATIONS)),
     "streams": Pass(_streams.streams, (_streams.STREAMS, _streams.OVERLAP, _streams.CONCURRENCY)),
     "launches": Pass(_launches.launches, (_launches.DELAYS, _launches.QUEUES, _launches.DEPTH)),
+    "throughput": Pass(_throughput.throughput, (_throughput.KERNELS, _throughput.ROLLUP)),
 }
 """Every pass by the name of its question. A new pass is one module and one line here."""

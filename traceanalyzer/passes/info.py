@@ -94,6 +94,9 @@ class _Facts:
     host_communication: int
     instead_of_ops: str | None
     """What the reader said of device work that is no operation of a CUDA or HIP device."""
+    profiles: int
+    summaries: int
+    is_ncu: bool
 
 
 def info(scope: Scope) -> Answer:
@@ -116,7 +119,7 @@ def info(scope: Scope) -> Answer:
         f"""SELECT capture, code, severity, count, text FROM quality {where}
         ORDER BY capture, CASE severity WHEN 'error' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END, code"""
     ).fetchall()
-    ranks = {row[1]: row[7] for row in captures}
+    ranks, sources = {row[1]: row[7] for row in captures}, {row[1]: row[3] for row in captures}
     answers: list[tuple[object, ...]] = []
     for capture in scope.captures:
         for question, answerable, reason in _answers(_facts(scope, capture)):
@@ -137,7 +140,7 @@ def info(scope: Scope) -> Answer:
     findings = [
         Finding("cannot_answer", f"capture {row[0]} cannot tell {row[2]}: {row[4]}", None)
         for row in answers
-        if row[3] is False and row[2] in ("gaps", "causes")
+        if row[3] is False and row[2] in ("gaps", "causes") and sources[row[0]] != "ncu"
     ]
     answer = Answer("info", {f.spec.name: f for f in frames}, findings, [*scope.warnings, *warnings], "captures")
     answer.notes.append(scope.note())
@@ -189,6 +192,9 @@ def _facts(scope: Scope, capture: int) -> _Facts:
         shapes=count("cpu_events", f"kind = {int(EventKind.OPERATOR)} AND args IS NOT NULL"),
         host_communication=kinds.get(EventKind.HOST_COMMUNICATION, 0),
         instead_of_ops=instead[0] if instead else None,
+        profiles=count("kernel_profiles"),
+        summaries=count("kernel_summaries"),
+        is_ncu=count("captures", "source = 'ncu'") > 0,
     )
 
 
@@ -203,6 +209,8 @@ def _answers(facts: _Facts) -> list[tuple[str, bool | None, str]]:
             False,
             f"{facts.launches:,} launches but no device operation: the device's records were lost or not asked for",
         )
+    elif facts.is_ncu:
+        gaps = (False, "no timeline: ncu profiles kernels one by one; record one with nsys or torch.profiler")
     else:
         gaps = (False, "no device operations: the file was recorded without the device, or nothing ran on it")
     return [
@@ -221,11 +229,20 @@ def _answers(facts: _Facts) -> list[tuple[str, bool | None, str]]:
         ("memory", *_some(facts.memory, "allocations and frees", "recorded without profile_memory")),
         ("gpu_metrics", *_some(facts.metrics, "samples", "recorded without GPU metrics")),
         ("operator_shapes", *_some(facts.shapes, "operators with shapes", "recorded without record_shapes")),
+        ("kernel_limits", *_kernel_limits(facts)),
     ]
 
 
 def _some(count: int, what: str, otherwise: str) -> tuple[bool | None, str]:
     return (True, f"{count:,} {what}") if count else (False, otherwise)
+
+
+def _kernel_limits(facts: _Facts) -> tuple[bool | None, str]:
+    if facts.profiles:
+        return True, f"{facts.profiles:,} profiled launches"
+    if facts.summaries:
+        return None, "averages over launches only, in kernel_summaries; print --page raw for each launch"
+    return False, "no kernel was profiled: record some with ncu, and ingest ncu --import REPORT --csv --page raw"
 
 
 def _causes(facts: _Facts) -> tuple[bool | None, str]:

@@ -10,6 +10,9 @@ from traceanalyzer.passes.selection import Selection
 from traceanalyzer.schema.kinds import EventKind, Severity
 from traceanalyzer.store.database import first_row
 
+TIMELINES = ("torch", "nsys")
+"""Sources that record what ran when, so that two of one rank tell the same."""
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceOfCapture:
@@ -153,7 +156,7 @@ def _one_source_a_rank(
     places = {(d.run, d.rank, d.source, d.capture) for d in devices}
     places |= {(run, rank, source, capture) for capture, run, source, rank in rows}
     for run, rank, source, capture in sorted(places, key=str):
-        if rank is not None:
+        if rank is not None and source in TIMELINES:
             detail = tools.setdefault((run, rank), {})
             detail[source] = detail.get(source, 0) + _detail(connection, capture)
     dropped: set[tuple[str, int | None, str]] = set()

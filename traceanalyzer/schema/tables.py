@@ -1,6 +1,7 @@
 """The tables of the common schema. DDL, comments, headers and the reference page are made from these declarations."""
 
 from traceanalyzer.schema.column import Column, Table, Type
+from traceanalyzer.schema.kernel_tables import KERNEL_METRICS, KERNEL_PROFILES, KERNEL_RULES, KERNEL_SUMMARIES
 from traceanalyzer.schema.kinds import (
     CopyKind,
     EventKind,
@@ -12,20 +13,8 @@ from traceanalyzer.schema.kinds import (
     Severity,
     ThreadState,
 )
+from traceanalyzer.schema.shared_columns import CAPTURE, DEVICE, END, INSTANT, NODE, PROCESS, START, THREAD
 from traceanalyzer.units import Unit
-
-CAPTURE = Column("capture", Type.INT32, "Capture that the row comes from: `captures.capture`.", nullable=False)
-START = Column("start_ns", Type.INT64, "Start on the file's own clock.", Unit.NS, nullable=False)
-END = Column("end_ns", Type.INT64, "End on the file's own clock; never before the start.", Unit.NS, nullable=False)
-INSTANT = Column("t_ns", Type.INT64, "Instant on the file's own clock.", Unit.NS, nullable=False)
-PROCESS = Column(
-    "process", Type.INT64, "Process: its pid; a negative number of our own where the source has a text instead."
-)
-THREAD = Column(
-    "thread", Type.INT64, "Thread: its tid; a negative number of our own where the source has a text instead."
-)
-DEVICE = Column("device", Type.INT32, "Device of the capture: `devices.device`.")
-NODE = Column("node_id", Type.INT64, "Innermost node of the stack: `stack_nodes.node_id`.")
 
 RUNS = Table(
     "runs",
@@ -47,7 +36,7 @@ CAPTURES = Table(
         Column("capture", Type.INT32, "Number of the capture in this store.", nullable=False),
         Column("run", Type.TEXT, "Run that it belongs to: `runs.run`.", nullable=False),
         Column("path", Type.TEXT, "Path of the file as it was given."),
-        Column("source", Type.TEXT, "Kind of profiler output: torch, nsys.", nullable=False),
+        Column("source", Type.TEXT, "Kind of profiler output: torch, nsys, ncu.", nullable=False),
         Column("tool_version", Type.TEXT, "Version of the program that wrote the file; null where it does not say."),
         Column("format_version", Type.TEXT, "Version of the file's own schema; null where it does not say."),
         Column("host", Type.TEXT, "Host name, where the file tells it."),
@@ -327,38 +316,6 @@ METRIC_SAMPLES = Table(
     ),
 )
 
-KERNEL_PROFILES = Table(
-    "kernel_profiles",
-    "Kernels profiled by ncu: the typed columns of each profiled launch.",
-    (
-        CAPTURE,
-        PROCESS,
-        Column("id", Type.INT64, "ncu's own id of the launch.", nullable=False),
-        Column("kernel", Type.NAME, "Name of the kernel."),
-        Column("duration_ns", Type.INT64, "Duration under the profiler.", Unit.NS),
-        Column("compute_pct", Type.FLOAT64, "Compute throughput.", Unit.PERCENT),
-        Column("memory_pct", Type.FLOAT64, "Memory throughput.", Unit.PERCENT),
-        Column("dram_pct", Type.FLOAT64, "DRAM throughput.", Unit.PERCENT),
-        Column("occupancy_pct", Type.FLOAT64, "Achieved occupancy.", Unit.PERCENT),
-    ),
-    keys=("capture", "id"),
-    has_rank=True,
-)
-
-KERNEL_METRICS = Table(
-    "kernel_metrics",
-    "Every metric of every launch that ncu profiled, long form.",
-    (
-        CAPTURE,
-        Column("id", Type.INT64, "ncu's own id of the launch.", nullable=False),
-        Column("section", Type.NAME, "Section of the report."),
-        Column("metric", Type.NAME, "Name or label of the metric.", nullable=False),
-        Column("metric_unit", Type.NAME, "Unit of the value."),
-        Column("value", Type.FLOAT64, "Value where it is a number."),
-        Column("text", Type.NAME, "Value where it is text."),
-    ),
-)
-
 STEPS = Table(
     "steps",
     "Step marks of the host, one row a rank and step.",
@@ -405,6 +362,8 @@ TABLES: tuple[Table, ...] = (
     METRIC_SAMPLES,
     KERNEL_PROFILES,
     KERNEL_METRICS,
+    KERNEL_RULES,
+    KERNEL_SUMMARIES,
     STEPS,
     QUALITY,
 )

@@ -14,6 +14,9 @@ from traceanalyzer.schema.sink import CaptureFacts
 from traceanalyzer.store.database import first_row
 
 _RANK_IN_NAME = re.compile(r"(?:^|[^a-z0-9])(?:rank|worker|r)[-_]?(\d{1,6})(?![0-9a-z])", re.IGNORECASE)
+_SUFFIXES = re.compile(
+    r"(?:\.pt)?(?:\.trace)?\.(?:json|sqlite|nsys-rep|ncu-rep|nsight-cuprof-report|csv|txt|log)?(?:\.gz|\.zip)?$"
+)
 _NUMBER_BEFORE_SUFFIX = re.compile(r"[-_.](\d{1,4})\.pt\.trace\.json", re.IGNORECASE)
 
 
@@ -53,6 +56,14 @@ def newest_run(connection: duckdb.DuckDBPyConnection) -> str | None:
     """Name of the run that was changed last; None in an empty store."""
     row = first_row(connection.execute("SELECT run FROM stored.runs ORDER BY touched DESC, run_id DESC LIMIT 1"))
     return row[0] if row else None
+
+
+def newest_run_choice(connection: duckdb.DuckDBPyConnection) -> RunChoice | None:
+    """The run that was changed last, to join it; None in an empty store."""
+    row = first_row(
+        connection.execute("SELECT run, folder, run_id FROM stored.runs ORDER BY touched DESC, run_id DESC LIMIT 1")
+    )
+    return RunChoice(*row) if row else None
 
 
 def choose_run(
@@ -99,6 +110,16 @@ def run_of_same_job(connection: duckdb.DuckDBPyConnection, file: Path, facts: Ca
         )
     )
     return RunChoice(*row) if row else None
+
+
+def stated_rank(file: Path, facts: CaptureFacts) -> RankChoice:
+    """Rank of a file that is not one of each rank: only one that the file or its name states; any number of them."""
+    if facts.several_ranks:
+        return RankChoice(None, None)
+    if facts.rank is not None:
+        return RankChoice(facts.rank, facts.rank_source or RankSource.METADATA)
+    rank = rank_in_name(file.name)
+    return RankChoice(rank, None if rank is None else RankSource.FILE_NAME)
 
 
 def choose_rank(
@@ -204,5 +225,4 @@ def _common_folder(files: Sequence[Path]) -> Path:
 
 def _plain_name(file: Path) -> str:
     """Name of a file without the suffixes of trace formats and compression."""
-    name = re.sub(r"(?:\.pt)?(?:\.trace)?\.(?:json|sqlite|nsys-rep|csv|txt|log)?(?:\.gz|\.zip)?$", "", file.name)
-    return name or file.name
+    return _SUFFIXES.sub("", file.name) or file.name

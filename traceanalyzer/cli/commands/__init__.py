@@ -36,6 +36,7 @@ COMMANDS = (
     Entry("kernels", "GPU", "Which kernels take the time, and how fast the copies are."),
     Entry("streams", "GPU", "How busy the streams are, and what runs at the same time."),
     Entry("launches", "GPU", "How long launches take to start, and how many wait in the queue."),
+    Entry("throughput", "GPU", "What limits each kernel that ncu profiled."),
     Entry("info", "Data", "What was captured, and which questions it can answer."),
     Entry("sql", "Data", "Ask the store in SQL; nothing is changed."),
     Entry("export", "Data", "Write tables and results as Parquet or Arrow files."),

@@ -26,8 +26,8 @@ _STORE = "./traceanalyzer.duckdb"
 def command(quiet: bool) -> None:
     """Read the bundled sample traces and show what can be asked.
 
-    Reads them into a temporary store, prints what was captured, and then for each job where the time of its GPUs went.
-    What was wrong with each job is told in the README.md beside the traces.
+    Reads them into a temporary store, prints what was captured, and then for each job where the time of its GPUs
+    went, or what limits its kernels. What was wrong with each job is told in the README.md beside the traces.
 
     \b
     Examples:
@@ -51,8 +51,13 @@ def command(quiet: bool) -> None:
             for table in ("captures", "quality"):
                 deliver(rendered(info, "table", top=0, table=table) + "\n", None)
             for job in jobs:
-                _heading(f"Where the time went: {job.name}")
-                deliver(rendered(traces.gaps(run=job.name), "table", top=TOP), None)
+                gaps = traces.gaps(run=job.name)
+                if len(gaps.table("devices")):
+                    _heading(f"Where the time went: {job.name}")
+                    deliver(rendered(gaps, "table", top=TOP), None)
+                else:  # profiles of single kernels have no timeline
+                    _heading(f"What limits the kernels: {job.name}")
+                    deliver(rendered(traces.throughput(run=job.name), "table", top=TOP), None)
     _heading("Try next")
     for line, why in _commands(jobs):
         click.echo(f"  {line}\n      {why}")

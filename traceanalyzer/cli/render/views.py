@@ -208,6 +208,28 @@ VIEWS = {
             ("traceanalyzer gaps", "what the host did while nothing was queued"),
         ),
     ),
+    "throughput": View(
+        shown=("kernels", "rollup"),
+        columns={
+            "kernels": (
+                "capture",
+                "id",
+                "duration_ns",
+                "sol_class",
+                "class",
+                "reason",
+                "compute_pct",
+                "memory_pct",
+                "dram_pct",
+                "occupancy_pct",
+                "grid",
+                "block",
+                "kernel",
+            ),
+            "rollup": ("launches", "total_ns", "share", "sol_class", "class", "kernel"),
+        },
+        hints=(("traceanalyzer throughput --table rollup --top 0", "time and class of every kernel"),),
+    ),
 }
 
 

@@ -1,0 +1,28 @@
+"""`traceanalyzer throughput`: what limits the profiled kernels."""
+
+import click
+
+from traceanalyzer.cli.ask import answer_question
+from traceanalyzer.cli.options import Asked, question_options
+
+_NOT_OF_PROFILES = ("source", "steps", "window", "lane", "warmup", "step_range", "input_range", "user_code")
+
+
+@click.command("throughput")
+@question_options(without=_NOT_OF_PROFILES)
+def command(asked: Asked) -> None:
+    """What limits each kernel that ncu profiled, and what it reaches of its device.
+
+    From what ncu prints: ncu --import REPORT --csv --page raw. The class is the result of NVIDIA's SpeedOfLight rule,
+    taken from the file where it stands there, else worked out from the same metrics.
+
+    \b
+    Tables: kernels (printed by csv and markdown), rollup.
+
+    \b
+    Examples:
+      traceanalyzer throughput kernels.csv       # straight from a file
+      traceanalyzer throughput                   # the newest run of the store
+      traceanalyzer throughput --table rollup    # time and class of each kernel
+    """
+    answer_question(asked, lambda traces: traces.throughput(**asked.selection, top=asked.top))

@@ -1,0 +1,223 @@
+"""Throughput: what each profiled kernel reaches of its device, and what limits it by NVIDIA's SpeedOfLight rule."""
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
+from traceanalyzer.passes.gaps import CAPTURE, RANK
+from traceanalyzer.passes.scope import Scope
+from traceanalyzer.schema.column import Column, Type
+from traceanalyzer.schema.kernel_tables import KERNEL_PROFILES
+from traceanalyzer.units import Unit
+
+_PROFILE = KERNEL_PROFILES.by_name
+_KERNEL = Column("kernel", Type.TEXT, "Name of the kernel, as the file has it.")
+_CLASS = Column("class", Type.TEXT, "What limits it, with more reasons than NVIDIA's rule has.")
+
+KERNELS = TableSpec(
+    "kernels",
+    "Profiled launches, longest first; durations under the profiler are not those of a timeline.",
+    (
+        CAPTURE,
+        Column("id", Type.INT64, "ncu's own ID of the launch."),
+        _KERNEL,
+        Column("grid", Type.TEXT, "Blocks of the grid, such as (256, 1, 1); null where the file does not tell."),
+        Column("block", Type.TEXT, "Threads of a block, such as (256, 1, 1); null where the file does not tell."),
+        _PROFILE["duration_ns"],
+        _PROFILE["compute_pct"],
+        _PROFILE["memory_pct"],
+        _PROFILE["dram_pct"],
+        _PROFILE["occupancy_pct"],
+        Column(
+            "sol_class",
+            Type.TEXT,
+            "NVIDIA's SpeedOfLight rule: high_throughput, small_grid, latency_issue, high_compute, high_memory or"
+            " balanced; null where the file lacks what the rule needs.",
+        ),
+        _CLASS,
+        Column("reason", Type.TEXT, "Metric and threshold behind the class; without a class, why there is none."),
+        Column("sol_source", Type.TEXT, "nvidia: the rule's result stands in the file; rule: it was worked out here."),
+        Column("launch", Type.INT64, "Number of the launch in its capture: `kernel_profiles.launch`."),
+        RANK,
+        Column("process", Type.INT64, "Process: its pid."),
+        Column("device", Type.INT32, "Device of the capture."),
+        Column("stream", Type.INT64, "Stream, as the source numbers it."),
+        _PROFILE["l1_pct"],
+        _PROFILE["l2_pct"],
+        _PROFILE["tensor_pct"],
+        _PROFILE["theoretical_occupancy_pct"],
+        _PROFILE["waves_per_multiprocessor"],
+        _PROFILE["registers_per_thread"],
+        _PROFILE["static_shared_bytes"],
+        _PROFILE["dynamic_shared_bytes"],
+        _PROFILE["dram_bytes"],
+        _PROFILE["flop"],
+        Column("nvtx_ranges", Type.TEXT, "NVTX ranges around the launch, outermost first."),
+    ),
+)
+ROLLUP = TableSpec(
+    "rollup",
+    "Kernels by the time of their profiled launches; the shares add up to 1.",
+    (
+        _KERNEL,
+        Column("launches", Type.INT64, "Profiled launches.", Unit.COUNT),
+        Column("total_ns", Type.INT64, "Time of the launches; null where the file has no durations.", Unit.NS),
+        _CLASS,
+        Column("share", Type.FLOAT64, "Share of the time of all profiled launches.", Unit.SHARE),
+        Column("sol_class", Type.TEXT, "NVIDIA's class in which the kernel spends most time."),
+    ),
+    cut=False,
+)
+
+
+class SolClass(StrEnum):
+    """Results of NVIDIA's rule SOLBottleneck."""
+
+    HIGH_THROUGHPUT = "high_throughput"
+    SMALL_GRID = "small_grid"
+    LATENCY_ISSUE = "latency_issue"
+    HIGH_COMPUTE = "high_compute"
+    HIGH_MEMORY = "high_memory"
+    BALANCED = "balanced"
+
+
+# The wording is the same since 2020, but that later versions say "workload" where older ones say "kernel".
+_WORDING = (
+    (re.compile(r"grid is too small", re.IGNORECASE), SolClass.SMALL_GRID),
+    (re.compile(r"low compute throughput and memory bandwidth", re.IGNORECASE), SolClass.LATENCY_ISSUE),
+    (re.compile(r"memory is more heavily utilized", re.IGNORECASE), SolClass.HIGH_MEMORY),
+    (re.compile(r"compute is more heavily utilized", re.IGNORECASE), SolClass.HIGH_COMPUTE),
+    (re.compile(r"well[- ]balanced", re.IGNORECASE), SolClass.BALANCED),
+    (re.compile(r"greater than 80", re.IGNORECASE), SolClass.HIGH_THROUGHPUT),
+)
+_HIGH_PCT = 80.0
+_LOW_PCT = 60.0
+_APART_PCT = 10.0
+_FULL_WAVES = 1.0
+
+
+def sol_class(compute_pct: float | None, memory_pct: float | None, waves: float | None) -> SolClass | None:
+    """NVIDIA's rule over compute and memory throughput and the waves a multiprocessor.
+
+    None where one of the two is unknown, or where both are low and the waves are.
+    """
+    if compute_pct is None or memory_pct is None:
+        return None
+    if compute_pct >= _HIGH_PCT or memory_pct >= _HIGH_PCT:
+        return SolClass.HIGH_THROUGHPUT
+    if compute_pct < _LOW_PCT and memory_pct < _LOW_PCT:
+        if waves is None:
+            return None
+        return SolClass.SMALL_GRID if waves < _FULL_WAVES else SolClass.LATENCY_ISSUE
+    if abs(compute_pct - memory_pct) >= _APART_PCT:
+        return SolClass.HIGH_COMPUTE if compute_pct > memory_pct else SolClass.HIGH_MEMORY
+    return SolClass.BALANCED
+
+
+def stated_class(verdict: str | None) -> SolClass | None:
+    """The class that NVIDIA's own words name; None where they are missing or unknown."""
+    return next((kind for words, kind in _WORDING if words.search(verdict or "")), None)
+
+
+@dataclass
+class _Total:
+    launches: int = 0
+    total_ns: int | None = None
+
+    def __post_init__(self) -> None:
+        self.by_class: dict[str | None, int] = defaultdict(int)
+
+    def add(self, duration_ns: int | None, kind: str | None) -> None:
+        self.launches += 1
+        if duration_ns is not None:
+            self.total_ns = (self.total_ns or 0) + duration_ns
+        self.by_class[kind] += duration_ns or 0
+
+    @property
+    def main_class(self) -> str | None:
+        return max(self.by_class, key=lambda kind: (self.by_class[kind], kind or ""))
+
+
+def throughput(scope: Scope) -> Answer:
+    """Tables `kernels`, one row a profiled launch, longest first, and `rollup`, one row a kernel. Times in ns."""
+    rows: list[tuple[Any, ...]] = []
+    totals: dict[str, _Total] = defaultdict(_Total)
+    for profile in _profiles(scope):
+        row = _row(profile)
+        rows.append(tuple(row[column.name] for column in KERNELS.columns))
+        totals[profile["kernel"]].add(profile["duration_ns"], row["sol_class"])
+    all_ns = sum(total.total_ns or 0 for total in totals.values())
+    rollup = [
+        (kernel, t.launches, t.total_ns, None, (t.total_ns or 0) / all_ns if all_ns else None, t.main_class)
+        for kernel, t in sorted(totals.items(), key=lambda item: (-(item[1].total_ns or 0), item[0]))
+    ]
+    warnings = list(scope.warnings)
+    if not rows:
+        warnings.append(f"no profiled launch: {_why_none(scope)}")
+    frames = {"kernels": Frame.of_rows(KERNELS, rows), "rollup": Frame.of_rows(ROLLUP, rollup)}
+    return Answer("throughput", frames, _findings(rollup), warnings, notes=[scope.note()])
+
+
+def _profiles(scope: Scope) -> list[dict[str, Any]]:
+    names = [*_PROFILE, "rank"]
+    device = scope.selection.device
+    found = scope.connection.execute(
+        f"""SELECT {", ".join(names)} FROM kernel_profiles WHERE capture IN {scope.numbers()}
+        AND ($device IS NULL OR device = $device)
+        ORDER BY duration_ns DESC NULLS LAST, capture, launch""",
+        {"device": device},
+    ).fetchall()
+    return [dict(zip(names, row, strict=True)) for row in found]
+
+
+def _row(profile: dict[str, Any]) -> dict[str, Any]:
+    stated = stated_class(profile["nvidia_verdict"])
+    computed = sol_class(profile["compute_pct"], profile["memory_pct"], profile["waves_per_multiprocessor"])
+    kind = stated or computed
+    return {
+        **profile,
+        "grid": _sizes(profile, "grid"),
+        "block": _sizes(profile, "block"),
+        "sol_class": None if kind is None else kind.value,
+        "sol_source": None if kind is None else "nvidia" if stated else "rule",
+        "class": None,
+        "reason": _missing(profile) if kind is None else None,
+    }
+
+
+def _sizes(profile: dict[str, Any], name: str) -> str | None:
+    sizes = [profile[f"{name}_{axis}"] for axis in "xyz"]
+    return None if None in sizes else f"({sizes[0]}, {sizes[1]}, {sizes[2]})"
+
+
+def _missing(profile: dict[str, Any]) -> str:
+    wanted = {
+        "compute_pct": "compute throughput",
+        "memory_pct": "memory throughput",
+        "waves_per_multiprocessor": "waves a multiprocessor",
+    }
+    return "not in the file: " + ", ".join(words for name, words in wanted.items() if profile[name] is None)
+
+
+def _why_none(scope: Scope) -> str:
+    summaries = scope.connection.execute(
+        f"SELECT count(*) FROM kernel_summaries WHERE capture IN {scope.numbers()}"
+    ).fetchall()
+    if summaries[0][0]:
+        return "ncu printed averages over launches only, which are in kernel_summaries; print --page raw instead"
+    return "ingest what ncu prints with: ncu --import REPORT --csv --page raw"
+
+
+def _findings(rollup: list[tuple[Any, ...]]) -> list[Finding]:
+    """The kernel that takes most of the profiled time, and its class."""
+    if not rollup or not rollup[0][4]:
+        return []
+    kernel, launches, total_ns, _, share, kind = rollup[0]
+    short = kernel if len(kernel) <= 80 else f"{kernel[:77]}..."
+    words = f"; NVIDIA's rule: {kind.replace('_', ' ')}" if kind else ""
+    count = f"{launches:,} launches" if launches > 1 else "1 launch"
+    text = f"{short} takes {100 * share:.1f} % of the profiled time in {count}{words}"
+    return [Finding("longest_kernel", text, None, total_ns)]

@@ -1,0 +1,52 @@
+"""The GPUs of a file, by the attributes that its raw page or its session page repeats."""
+
+from decimal import Decimal
+from typing import Any
+
+from traceanalyzer.sources.ncu_csv.batches import Batches
+
+_PREFIX = "device__attribute_"
+_NUMBERS = {
+    "multiprocessor_count": ("multiprocessors", 1),
+    "total_memory": ("memory_bytes", 1),
+    "max_gpu_frequency_khz": ("clock_rate_hz", 1000),
+}
+_LARGEST = 2**63 - 1
+
+
+class Devices:
+    """Collects what is told of each device."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, dict[str, Any]] = {}
+
+    def see(self, device: int | None, compute_capability: str | None) -> None:
+        """A device that a launch ran on."""
+        if device is not None:
+            row = self._rows.setdefault(device, {"device": device})
+            if compute_capability:
+                row.setdefault("compute_capability", compute_capability)
+
+    def take(self, device: int | None, attribute: str, value: Decimal | None, text: str | None) -> None:
+        """An attribute of a device; `value` where it is a number, else `text`."""
+        if device is None:
+            return
+        row = self._rows.setdefault(device, {"device": device})
+        name = attribute.removeprefix(_PREFIX)
+        if name == "display_name" and text:
+            row.setdefault("name", text)
+        elif name in _NUMBERS and value is not None:
+            column, factor = _NUMBERS[name]
+            number = int(value) * factor
+            if 0 <= number <= _LARGEST:
+                row.setdefault(column, number)
+        elif name in ("compute_capability_major", "compute_capability_minor") and value is not None:
+            row.setdefault(name, int(value))
+
+    def write(self, batches: Batches) -> None:
+        """The rows of `devices`."""
+        for row in self._rows.values():
+            major, minor = row.pop("compute_capability_major", None), row.pop("compute_capability_minor", None)
+            if major is not None and minor is not None:
+                row.setdefault("compute_capability", f"{major}.{minor}")
+            batches.add("devices", row)

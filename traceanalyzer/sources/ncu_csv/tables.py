@@ -1,0 +1,181 @@
+"""The tables of a file: where each begins, which layout it has, and its rows."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from traceanalyzer.sources.files import TraceFile
+from traceanalyzer.sources.ncu_csv.lines import Rows, cells_of
+
+_HEADER = re.compile(
+    r'"ID","Process ID",|ID,Process ID,|"Process ID","Process Name",|Process ID,Process Name,'
+    r'|"Domain","Range:|Domain,Range:'
+)
+_SESSION_HEADER = re.compile(r'"(?:Launch|Session|Device) Attribute",|"Process Id","Process Name"')
+_SOURCE_HEADER = re.compile(r'"(?:Address|#)","Source"|"#","Address"')
+_IDENTIFYING = (
+    "ID",
+    "Process ID",
+    "Process Name",
+    "Host Name",
+    "Kernel Name",
+    "Kernel Time",
+    "Context",
+    "Stream",
+    "Block Size",
+    "Grid Size",
+    "Device",
+    "Device Id",
+    "CC",
+)
+PUSH_POP = "thread Domain:Push/Pop_Range"
+START_STOP = "Id:Domain:Start/Stop_Range"
+
+
+class Layout(Enum):
+    """What a row of a table is."""
+
+    WIDE = auto()  # a launch, its metrics as columns
+    LONG = auto()  # a metric or a rule of a launch
+    SUMMARY = auto()  # a metric over all launches of a kernel
+    SESSION = auto()  # a fact of the session
+    SOURCE = auto()  # a line of code
+
+
+@dataclass(frozen=True)
+class Header:
+    """The header of a table. `number` counts the tables of the file from 0."""
+
+    number: int
+    layout: Layout
+    names: tuple[str, ...]
+    quoted: bool = True
+    where: dict[str, int] = field(init=False, repr=False)
+    metrics: range = field(init=False, repr=False)
+    """Positions of the columns that hold metrics of a wide table."""
+
+    def __post_init__(self) -> None:
+        where: dict[str, int] = {}
+        for position, name in enumerate(self.names):
+            where.setdefault(name, position)
+        ranges = (PUSH_POP, START_STOP)
+        known = [p for p, name in enumerate(self.names) if name in _IDENTIFYING or name.startswith(ranges)]
+        object.__setattr__(self, "where", where)
+        object.__setattr__(self, "metrics", range(max(known, default=-1) + 1, len(self.names)))
+
+    @property
+    def mixed(self) -> bool:
+        """Whether decimals of the table may keep a point in every locale."""
+        return self.layout is not Layout.LONG
+
+    def starting(self, prefix: str) -> int | None:
+        """Position of the first column whose name starts so."""
+        return next((p for p, name in enumerate(self.names) if name.startswith(prefix)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a table, padded to the width of its header."""
+
+    header: Header
+    cells: list[str]
+
+    def get(self, name: str) -> str:
+        """The cell of a column by its name; empty where the table has no such column."""
+        position = self.header.where.get(name)
+        return "" if position is None else self.cells[position]
+
+
+class Tables:
+    """Reads the tables of a file.
+
+    After reading: `count` of tables and their `layouts`; `cut` if the file ends within a row; `damaged` and `narrow`
+    rows, whose quotes do not close or that lack cells.
+    """
+
+    def __init__(self, file: TraceFile) -> None:
+        self._rows = Rows(file)
+        self.count = 0
+        self.cut = False
+        self.narrow = 0
+        self.layouts: set[Layout] = set()
+
+    @property
+    def damaged(self) -> int:
+        """Rows whose text is damaged."""
+        return self._rows.damaged + self._rows.lines.too_long
+
+    def __iter__(self) -> Iterator[Row]:
+        """Every row of every table, units rows included."""
+        header: Header | None = None
+        last_was_narrow = False
+        for text in self._rows:
+            found = self._header(text)
+            if found is not None:
+                header, last_was_narrow = found, False
+                continue
+            if header is None or not text or (header.quoted and not text.startswith('"')):
+                last_was_narrow = last_was_narrow and not text
+                continue
+            row = _row(header, _whole_cells(header, text))
+            last_was_narrow = row is None and header.layout is not Layout.SOURCE and _begins_a_row(header, text)
+            if row is not None:
+                yield row
+            elif last_was_narrow:
+                self.narrow += 1
+        cut_in_row = last_was_narrow and self._rows.lines.cut
+        self.narrow -= cut_in_row
+        self.cut = self._rows.cut or cut_in_row
+
+    def _header(self, text: str) -> Header | None:
+        found = _HEADER.search(text) if "Process ID" in text or "Domain" in text else None
+        if found and (text[found.start()] == '"' or found.start() == 0):
+            # The program's last line may stand in front of it, without an end of its own.
+            names = tuple(cells_of(text[found.start() :]))
+            return self._new(_layout(names), names, text[found.start()] == '"')
+        if _SESSION_HEADER.match(text):
+            return self._new(Layout.SESSION, tuple(cells_of(text)))
+        if _SOURCE_HEADER.match(text):
+            return self._new(Layout.SOURCE, tuple(cells_of(text)))
+        return None
+
+    def _new(self, layout: Layout, names: tuple[str, ...], quoted: bool = True) -> Header:
+        header = Header(self.count, layout, names, quoted)
+        self.count += 1
+        self.layouts.add(layout)
+        return header
+
+
+def _layout(names: tuple[str, ...]) -> Layout:
+    if "Invocations" in names:
+        return Layout.SUMMARY
+    return Layout.LONG if "Metric Name" in names else Layout.WIDE
+
+
+def _whole_cells(header: Header, text: str) -> list[str]:
+    """The cells of a row but for one that was cut before its first quote."""
+    cells = cells_of(text)
+    return cells[:-1] if header.quoted and text.endswith(",") else cells
+
+
+def _row(header: Header, cells: list[str]) -> Row | None:
+    """The row of a table; None where the cells are none, as those of a program's own output."""
+    width = len(header.names)
+    if header.layout is Layout.SESSION:
+        return Row(header, cells) if len(cells) == width else None
+    if header.layout is Layout.SOURCE:
+        return None
+    if header.layout is Layout.WIDE:
+        return Row(header, cells) if len(cells) == width and (not cells[0] or cells[0].isdigit()) else None
+    last = header.where.get("Average" if header.layout is Layout.SUMMARY else "Metric Value", width - 1)
+    if not last < len(cells) <= width or not cells[0]:
+        return None
+    if header.layout is Layout.LONG and not cells[0].isdigit():
+        return None
+    return Row(header, cells + [""] * (width - len(cells)))
+
+
+def _begins_a_row(header: Header, text: str) -> bool:
+    cells = cells_of(text)
+    return header.layout is not Layout.SESSION and len(cells) > 1 and cells[0].isdigit() and cells[1].isdigit()
