@@ -12,7 +12,6 @@ TraceAnalyzerError
 The text of each is one line that says what is wrong and what to do next; the command line prints it and exits with 2.
 """
 
-
 import re
 
 _LINE_ENDS = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")

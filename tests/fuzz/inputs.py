@@ -133,11 +133,11 @@ def _nsys() -> Iterator[Input]:
     tables = [t for (t,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
     for table in tables:
         if table != "StringIds" and not table.startswith(("ENUM_", "META_", "TARGET_", "EXPORT_")):
-            database.execute(
-                f'DELETE FROM "{table}" WHERE rowid > (SELECT min(rowid) + {_MOST_ROWS} FROM "{table}")'
-            )
+            database.execute(f'DELETE FROM "{table}" WHERE rowid > (SELECT min(rowid) + {_MOST_ROWS} FROM "{table}")')
     used = "SELECT nameId FROM CUPTI_ACTIVITY_KIND_RUNTIME UNION SELECT demangledName FROM CUPTI_ACTIVITY_KIND_KERNEL"
-    more = "UNION SELECT shortName FROM CUPTI_ACTIVITY_KIND_KERNEL UNION SELECT textId FROM NVTX_EVENTS WHERE textId >= 0"
+    more = (
+        "UNION SELECT shortName FROM CUPTI_ACTIVITY_KIND_KERNEL UNION SELECT textId FROM NVTX_EVENTS WHERE textId >= 0"
+    )
     database.execute(f"DELETE FROM StringIds WHERE id > 200 AND id NOT IN ({used} {more})")
     database.commit()
     database.execute("VACUUM")

@@ -19,12 +19,13 @@ Change = Callable[[Random, bytes], bytes]
 
 TOKENS = (
     b"NaN", b"-Infinity", b"1e999", b"-2147483648", b"9223372036854775807", b"-9223372036854775808", b"9" * 400,
-    b"1e-400", b"null", b"true", b'"', b"\\", b"\\u0000", b"\\ud800", b"\x00", b"\xff\xfe", b"\xed\xa0\x80", b"[" * 3000,
-    b'{"a":' * 3000, b"]", b"}", b"},{", b"]}", b"/*", b"\x1b[31m", b"\r\n", b'"traceEvents": [', b"-", b"0x10", b"{}",
-    b'"' + b"x" * 10_000_000 + b'"', b"1" + b"0" * 5000,
+    b"1e-400", b"null", b"true", b'"', b"\\", b"\\u0000", b"\\ud800", b"\x00", b"\xff\xfe", b"\xed\xa0\x80",
+    b"[" * 3000, b'{"a":' * 3000, b"]", b"}", b"},{", b"]}", b"/*", b"\x1b[31m", b"\r\n", b'"traceEvents": [', b"-",
+    b"0x10", b"{}", b'"' + b"x" * 10_000_000 + b'"', b"1" + b"0" * 5000,
 )  # fmt: skip
 NUMBERS = (
-    0, -1, 1, 2**31 - 1, 2**31, -(2**31), 2**32, 2**53 + 1, 2**62, 2**63 - 1, -(2**63), -(2**63) + 1, 2**63, 2**64, 10**30,
+    0, -1, 1, 2**31 - 1, 2**31, -(2**31), 2**32, 2**53 + 1, 2**62, 2**63 - 1, -(2**63), -(2**63) + 1, 2**63, 2**64,
+    10**30,
 )  # fmt: skip
 VALUES = (
     None, True, "", "x", "7", "NaN", "stream 7", "1e999", [], {}, [[]], [1, 2, 3], {"a": {}}, 1.5, -0.0, 1e300,
@@ -134,7 +135,7 @@ def field(rng: Random, data: bytes) -> bytes:
     """One field has one other value in every event."""
     document, events = _document(data)
     name = rng.choice(("ts", "dur", "pid", "tid", "name", "cat", "ph", "args", "correlation", "device", "stream"))
-    value = rng.choice(VALUES[:-len(NUMBERS)]) if rng.random() < 0.3 else rng.choice(NUMBERS)
+    value = rng.choice(VALUES[: -len(NUMBERS)]) if rng.random() < 0.3 else rng.choice(NUMBERS)
     value = value if not isinstance(value, str) else value[:1000]
     for event in events:
         target = event.get("args", {}) if name in ("correlation", "device", "stream") else event
@@ -190,7 +191,11 @@ def indented(rng: Random, data: bytes) -> bytes:
     """Other white space."""
     document, _events = _document(data)
     form = rng.choice(({"indent": 0}, {"indent": 3}, {"separators": (",", ":")}, {"ensure_ascii": False}))
-    return b" \r\n"[: rng.randrange(4)] + json.dumps(document, **form).encode("utf-8", "replace") + b"\n" * rng.randrange(2)
+    return (
+        b" \r\n"[: rng.randrange(4)]
+        + json.dumps(document, **form).encode("utf-8", "replace")
+        + b"\n" * rng.randrange(2)
+    )
 
 
 def keys(rng: Random, data: bytes) -> bytes:
@@ -239,7 +244,17 @@ def _edited(data: bytes, edit: Callable[[sqlite3.Connection, dict[str, list[str]
         database.close()
 
 
-_EVENTS = ("CUPTI_", "NVTX_EVENTS", "OSRT_API", "StringIds", "TARGET_", "ThreadNames", "PROCESSES", "META_", "COMPOSITE")
+_EVENTS = (
+    "CUPTI_",
+    "NVTX_EVENTS",
+    "OSRT_API",
+    "StringIds",
+    "TARGET_",
+    "ThreadNames",
+    "PROCESSES",
+    "META_",
+    "COMPOSITE",
+)
 
 
 def _pick(rng: Random, tables: dict[str, list[str]]) -> str:
@@ -261,7 +276,11 @@ def header(rng: Random, data: bytes) -> bytes:
     """Bytes of the header of the file or of a page are other ones."""
     size = int.from_bytes(data[16:18], "big") or 4096
     out = bytearray(data)
-    at = rng.randrange(16, 100) if rng.random() < 0.5 else rng.randrange(max(1, len(data) // size)) * size + rng.randrange(12)
+    at = (
+        rng.randrange(16, 100)
+        if rng.random() < 0.5
+        else rng.randrange(max(1, len(data) // size)) * size + rng.randrange(12)
+    )
     out[min(at, len(out) - 1)] = rng.choice((0, 1, 5, 13, 127, 128, 255))
     return bytes(out)
 
@@ -311,7 +330,7 @@ def _set(rng: Random, database: sqlite3.Connection, tables: dict[str, list[str]]
     column = rng.choice(tables[table])
     odd = (None, "text", "\x1b[31m", b"\x00\xff", 1.5, 1e300, float("inf"), "7", "", "n" * 10_000, b"\xff\xfe" * 100)
     value = rng.choice(_INT64) if rng.random() < 0.6 else rng.choice(odd)
-    where = rng.choice(("", "WHERE rowid % 3 = 0", "WHERE rowid = (SELECT min(rowid) FROM %s)" % f'"{table}"'))
+    where = rng.choice(("", "WHERE rowid % 3 = 0", f'WHERE rowid = (SELECT min(rowid) FROM "{table}")'))
     # Without its declaration a column takes anything, nulls among them.
     try:
         database.execute(f'UPDATE OR REPLACE "{table}" SET "{column}" = ? {where}', (value,))
@@ -342,7 +361,17 @@ def identities(rng: Random, data: bytes) -> bytes:
     """Correlations, threads, processes, devices, streams and names have odd numbers."""
 
     def edit(database: sqlite3.Connection, tables: dict[str, list[str]]) -> None:
-        wanted = ("correlationId", "globalTid", "globalPid", "deviceId", "streamId", "contextId", "nameId", "id", "value")
+        wanted = (
+            "correlationId",
+            "globalTid",
+            "globalPid",
+            "deviceId",
+            "streamId",
+            "contextId",
+            "nameId",
+            "id",
+            "value",
+        )
         places = [(t, c) for t, columns in tables.items() for c in columns if c in wanted and t.startswith(_EVENTS)]
         for table, column in rng.sample(places, min(len(places), rng.choice((1, 3)))):
             value = rng.choice((str(rng.choice(_INT64)), f'-"{column}"', f'"{column}" << 30', "rowid"))
@@ -385,7 +414,7 @@ def repacked(rng: Random, data: bytes) -> bytes:
     def edit(database: sqlite3.Connection, tables: dict[str, list[str]]) -> None:
         database.execute('CREATE TABLE "unknown table" (a, "b c")')
         database.execute("INSERT INTO \"unknown table\" VALUES ('x', 1), (NULL, x'00')")
-        database.execute("CREATE INDEX strange ON \"unknown table\" (a)")
+        database.execute('CREATE INDEX strange ON "unknown table" (a)')
         database.execute(f"PRAGMA page_size = {rng.choice((512, 1024, 8192, 65536))}")
         database.execute("VACUUM")
 
