@@ -12,9 +12,17 @@ TraceAnalyzerError
 The text of each is one line that says what is wrong and what to do next; the command line prints it and exits with 2.
 """
 
+import re
+
+_LINE_ENDS = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
+
 
 class TraceAnalyzerError(Exception):
     """Base of all errors that are about the input, not about a fault of ours."""
+
+    def __str__(self) -> str:
+        """The text in one line, whatever the names and messages in it hold."""
+        return _LINE_ENDS.sub(" ", super().__str__())
 
 
 class SourceError(TraceAnalyzerError):

@@ -2,6 +2,7 @@
 
 import glob
 import hashlib
+import os
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +15,7 @@ from traceanalyzer.errors import SourceError, UnknownFormatError, UsageError
 from traceanalyzer.passes.answer import Answer, Frame, TableSpec
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kinds import Severity
+from traceanalyzer.schema.text import storable
 from traceanalyzer.sources import SOURCES
 from traceanalyzer.sources.base import Source
 from traceanalyzer.sources.files import TraceFile
@@ -72,16 +74,18 @@ def ingest(
     """
     if run == "all":
         raise UsageError("a run cannot be named all: that means every run")
-    found = find_files(paths)
-    hashes = [content_hash(f.file) for f in found]
-    fresh_store = not store.exists()
+    found, contents, vanished = _contents(find_files(paths))
+    fresh_store = not os.path.lexists(store)
     connection = open_to_write(store)
     try:
-        work = _Work(connection, store, keep_environment, progress, sum(f.file.stat().st_size for f in found))
+        work = _Work(connection, store, keep_environment, progress, sum(c.size for c in contents))
+        for error in vanished:
+            work.leave_out(error)
         with duckdb_errors(store, "written"):
-            choice = catalog.choose_run(connection, [f.file for f in found], hashes, run)
-            for item, digest in zip(found, hashes, strict=True):
-                choice = work.one_of_several(item, digest, choice, alone=len(found) == 1 and run is None)
+            run = None if run is None else storable(run)
+            choice = catalog.choose_run(connection, [f.file for f in found], [c.digest for c in contents], run)
+            for item, content in zip(found, contents, strict=True):
+                choice = work.one_of_several(item, content, choice, alone=len(found) == 1 and run is None)
             work.finish()
     except BaseException:
         empty = fresh_store and catalog.newest_run(connection) is None
@@ -112,20 +116,24 @@ class _Work:
         self.notes: list[str] = []
         self.stored = 0
 
-    def one_of_several(self, item: Found, digest: str, run: catalog.RunChoice, alone: bool) -> catalog.RunChoice:
+    def one_of_several(self, item: Found, content: "Content", run: catalog.RunChoice, alone: bool) -> catalog.RunChoice:
         """Ingest one file; one that merely lies in a folder and is no trace is left out with a warning."""
         try:
-            return self.one(item, digest, run, alone)
+            return self.one(item, content, run, alone)
         except SourceError as error:
             if item.named:
                 raise
-            self.left_out.append(error)
-            self.warnings.append(f"left out: {error}")
+            self.leave_out(error)
             return run
 
-    def one(self, item: Found, digest: str, run: catalog.RunChoice, alone: bool) -> catalog.RunChoice:
+    def leave_out(self, error: SourceError) -> None:
+        """Go on without a file of a folder."""
+        self.left_out.append(error)
+        self.warnings.append(f"left out: {error}")
+
+    def one(self, item: Found, content: "Content", run: catalog.RunChoice, alone: bool) -> catalog.RunChoice:
         """Ingest one file; returns the run with its number."""
-        size = item.file.stat().st_size
+        size, digest = content.size, content.digest
         if known := catalog.stored_capture(self.connection, digest):
             self.rows.append((str(item.file), known[1], item.source.name, "skipped", None, None, None, size, None))
             self._report(item.file, size)
@@ -135,6 +143,7 @@ class _Work:
         try:
             file = TraceFile(item.file, lambda count: self._report(item.file, count))
             item.source.read(file, staging)
+            content.check_still(item.file)
             if file.damage and staging.facts.whole:
                 staging.facts.whole = False
                 staging.note("truncated", f"Only a part of the file could be read: {file.damage}.")
@@ -182,7 +191,9 @@ class _Work:
                 )
             run = catalog.touch_run(connection, run)
             number = catalog.next_capture(connection)
-            row = CaptureRow(number, run.name, str(item.file), item.source.name, digest, size, rank.rank, rank.source)
+            row = CaptureRow(
+                number, run.name, storable(str(item.file)), item.source.name, digest, size, rank.rank, rank.source
+            )
             commit_capture(staging, row)
             connection.execute("COMMIT")
         except BaseException:
@@ -223,16 +234,56 @@ def _roll_back(connection: duckdb.DuckDBPyConnection) -> None:
         return
 
 
-def content_hash(file: Path) -> str:
-    """BLAKE2b of a file's bytes, as 32 hexadecimal digits. Raises `SourceError`."""
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a file held when it was looked at first: a hash of its bytes, and what tells that it was changed since."""
+
+    digest: str
+    size: int
+    changed_ns: int
+    inode: int
+
+    def check_still(self, file: Path) -> None:
+        """Raises `SourceError` where the file is not what it was: what was read of it may be half of one of two."""
+        try:
+            now = file.stat()
+        except OSError as error:
+            raise SourceError(file, "vanished while it was read", "give it again when it is whole") from error
+        if (now.st_size, now.st_mtime_ns, now.st_ino) != (self.size, self.changed_ns, self.inode):
+            raise SourceError(file, "changed while it was read", "give it again when it is whole")
+
+
+def content_of(file: Path) -> Content:
+    """BLAKE2b of a file's bytes, as 32 hexadecimal digits, and its size. Raises `SourceError`."""
     digest = hashlib.blake2b(digest_size=16)
     try:
         with file.open("rb") as stream:
+            facts = os.fstat(stream.fileno())
             while block := stream.read(1 << 20):
                 digest.update(block)
     except OSError as error:
         raise SourceError(file, f"cannot be read ({error.strerror or error})") from error
-    return digest.hexdigest()
+    return Content(digest.hexdigest(), facts.st_size, facts.st_mtime_ns, facts.st_ino)
+
+
+def _contents(found: Sequence[Found]) -> tuple[list[Found], list[Content], list[SourceError]]:
+    """The files that can be read, their contents, and what is wrong with those of folders that cannot any more."""
+    kept: list[Found] = []
+    contents: list[Content] = []
+    errors: list[SourceError] = []
+    for item in found:
+        try:
+            content = content_of(item.file)
+        except SourceError as error:
+            if item.named:
+                raise
+            errors.append(error)
+            continue
+        kept.append(item)
+        contents.append(content)
+    if not kept:
+        raise errors[0]
+    return kept, contents, errors
 
 
 def find_files(paths: Sequence[Path | str]) -> list[Found]:

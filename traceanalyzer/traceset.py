@@ -1,8 +1,11 @@
 """The Python API: a store, and the questions that can be asked of it."""
 
+import contextlib
 import hashlib
-import os
 import re
+import shutil
+import tempfile
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -10,14 +13,15 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from traceanalyzer.errors import StoreError, UsageError
+from traceanalyzer.errors import StoreBusyError, StoreError, UsageError
 from traceanalyzer.passes import PASSES
 from traceanalyzer.passes.answer import Answer
 from traceanalyzer.passes.query import is_locked, query
 from traceanalyzer.passes.scope import Scope, quality_warnings, resolve
-from traceanalyzer.passes.selection import Selection, parse_ranks, parse_steps, parse_window
+from traceanalyzer.passes.selection import MOST_DIGITS, Selection, parse_ranks, parse_steps, parse_window
 from traceanalyzer.schema.tables import SCHEMA_VERSION
-from traceanalyzer.store.database import one_line, open_to_read
+from traceanalyzer.schema.text import storable
+from traceanalyzer.store.database import duckdb_errors, is_about_the_store, one_line, open_to_read
 from traceanalyzer.store.location import cache_folder, default_store
 from traceanalyzer.version import __version__
 
@@ -34,15 +38,32 @@ class TraceSet:
     `user_code` (regular expressions). Each raises `UsageError` for a selection that makes no sense.
     """
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, path: Path) -> None:
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, path: Path, remake: Callable[[], object] | None = None
+    ) -> None:
         self._connection = connection
         self.path = path
+        self._remake = remake  # makes the store anew, where it is a cached one
 
     @classmethod
     def of_files(cls, paths: Sequence[str | Path], *, progress: "Progress | None" = None) -> "TraceSet":
         """The traces of raw files, through a cache keyed by their content. Raises as `ingest` does."""
         store = _cached(paths, progress)
-        return cls(open_to_read(store), store)
+
+        def remake() -> None:
+            store.unlink(missing_ok=True)
+            _cached(paths, progress)
+
+        try:
+            connection = open_to_read(store)
+        except StoreBusyError:
+            raise
+        except StoreError:
+            if store.is_dir():
+                raise
+            remake()
+            connection = open_to_read(store)
+        return cls(connection, store, remake)
 
     def close(self) -> None:
         """Close the store."""
@@ -137,7 +158,15 @@ class TraceSet:
             answer = compute(scope)
         except duckdb.ConnectionException as error:
             raise StoreError(f"{self.path}: this handle was closed; open the store again") from error
-        except (duckdb.IOException, duckdb.OutOfMemoryException, duckdb.FatalException) as error:
+        except duckdb.Error as error:
+            if not is_about_the_store(error):
+                raise
+            if self._remake is not None and not isinstance(error, duckdb.OutOfMemoryException):
+                remake, self._remake = self._remake, None
+                self._connection.close()
+                remake()
+                self._connection = open_to_read(self.path)
+                return self._answer(compute, selection, every_source=every_source)
             raise StoreError(f"{self.path}: the store cannot be read: {one_line(error)}") from error
         if answer.command not in ("info", "sql"):
             answer.warnings += quality_warnings(self._connection, scope.captures)
@@ -173,7 +202,7 @@ def make_selection(**given: object) -> Selection:
     """A selection of the keywords that every question takes. Raises `UsageError` for unknown ones or bad values."""
     if unknown := set(given) - set(_KNOWN):
         raise UsageError(f"unknown selection {', '.join(sorted(unknown))}; known are {', '.join(_KNOWN)}")
-    text = {k: (None if given.get(k) is None else str(given[k])) for k in _KNOWN}
+    text = {k: (None if given.get(k) is None else storable(str(given[k]))) for k in _KNOWN}
     number = {k: _number(k, given.get(k)) for k in ("device", "warmup", "top")}
     for name in ("step_range", "input_range", "user_code"):
         _check_pattern(name, text[name])
@@ -199,9 +228,10 @@ def make_selection(**given: object) -> Selection:
 def _number(name: str, value: object) -> int | None:
     if value is None:
         return None
-    if not str(value).isdigit():
-        raise UsageError(f"--{name} {value}: give a number, 0 or more")
-    return int(str(value))
+    text = str(value)
+    if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
+        raise UsageError(f"--{name} {text[:40]}: give a number, 0 or more, of at most {MOST_DIGITS} digits")
+    return int(text)
 
 
 def _check_pattern(name: str, pattern: str | None) -> None:
@@ -215,24 +245,38 @@ def _check_pattern(name: str, pattern: str | None) -> None:
 def _cached(paths: Sequence[str | Path], progress: "Progress | None") -> Path:
     """The store of raw files: made once for a content, kept in the cache folder."""
     # The readers are imported here: asking a store needs none of them.
-    from traceanalyzer.ingestion import content_hash, find_files, ingest
+    from traceanalyzer.ingestion import content_of, find_files, ingest
 
     digest = hashlib.blake2b(f"{__version__} {SCHEMA_VERSION}".encode(), digest_size=16)
     for found in find_files(paths):
-        digest.update(f"{found.file.resolve()}\0{content_hash(found.file)}\0".encode("utf-8", "surrogateescape"))
+        digest.update(f"{found.file.resolve()}\0{content_of(found.file).digest}\0".encode("utf-8", "surrogateescape"))
     folder = cache_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(f"{folder}: the cache cannot be made ({error.strerror}); set TRACEANALYZER_CACHE") from error
     store = folder / f"{digest.hexdigest()}.duckdb"
-    if store.exists():
-        return store
-    fresh = folder / f".{store.name}.{os.getpid()}"
-    try:
-        ingest(paths, fresh, progress=progress)
-        fresh.replace(store)
-    finally:
-        for leftover in folder.glob(f"{fresh.name}*"):
-            leftover.unlink(missing_ok=True)
+    if not store.exists():
+        _sweep(folder)
+        with (
+            duckdb_errors(folder, "used as a cache"),
+            tempfile.TemporaryDirectory(prefix=_HALF_MADE, dir=folder) as own,
+        ):
+            fresh = Path(own) / store.name
+            ingest(paths, fresh, progress=progress)
+            if fresh.with_name(f"{fresh.name}.wal").exists():
+                raise StoreError(f"{folder}: the cache cannot be written (is the disk full?); set TRACEANALYZER_CACHE")
+            fresh.replace(store)
     return store
+
+
+_HALF_MADE = ".making-"
+_OLD_S = 24 * 3600
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what processes left in the cache that were killed, a day later."""
+    for leftover in folder.glob(f"{_HALF_MADE}*"):
+        with contextlib.suppress(OSError):
+            if time.time() - leftover.stat().st_mtime > _OLD_S:
+                shutil.rmtree(leftover)

@@ -1,6 +1,7 @@
 """The command `traceanalyzer`."""
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -51,6 +52,8 @@ def main() -> NoReturn:
     # Started with a closed output, as by `>&-`, Python has no stream to write to.
     sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+    # Asked to end, as by a batch system, it leaves nothing half-done behind: the same as Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     code = run()
     finish()
     sys.exit(code)

@@ -27,6 +27,16 @@ class Selection:
     top: int = 20
 
 
+MOST_DIGITS = 18
+"""Digits of a number that surely fits into 64 bits."""
+_MOST_RANKS = 1 << 20
+_MOST_SECONDS = 1 << 32
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
+
+
 def parse_ranks(text: str | int | None) -> frozenset[int] | None:
     """`all`, or numbers and ranges such as `0,2,4-7`; None for all. Raises `UsageError`."""
     if text is None or text == "all":
@@ -34,8 +44,10 @@ def parse_ranks(text: str | int | None) -> frozenset[int] | None:
     out: set[int] = set()
     for part in str(text).split(","):
         low, dash, high = part.strip().partition("-")
-        if not low.isdigit() or (dash and (not high.isdigit() or int(high) < int(low))):
-            raise UsageError(f"--rank {text}: give all, or numbers and ranges such as 0,2,4-7")
+        if not _is_number(low) or (dash and (not _is_number(high) or int(high) < int(low))):
+            raise UsageError(f"--rank {_short(text)}: give all, or numbers and ranges such as 0,2,4-7")
+        if dash and int(high) - int(low) >= _MOST_RANKS:
+            raise UsageError(f"--rank {_short(text)}: a range of more than {_MOST_RANKS:,} ranks; give all")
         out.update(range(int(low), int(high if dash else low) + 1))
     return frozenset(out)
 
@@ -45,8 +57,8 @@ def parse_steps(text: str | None) -> tuple[int, int] | None:
     if text is None:
         return None
     low, dash, high = text.strip().partition("-")
-    if not low.isdigit() or (dash and not high.isdigit()) or (dash and int(high) < int(low)):
-        raise UsageError(f"--steps {text}: give a step or a range such as 3-7")
+    if not _is_number(low) or (dash and not _is_number(high)) or (dash and int(high) < int(low)):
+        raise UsageError(f"--steps {_short(text)}: give a step or a range such as 3-7")
     return int(low), int(high if dash else low)
 
 
@@ -58,9 +70,15 @@ def parse_window(text: str | None) -> tuple[int, int] | None:
 
     low, colon, high = text.partition(":")
     try:
-        ends = int(Decimal(low or "0") * 10**9), int(Decimal(high or "9000000000") * 10**9)
+        bounds = Decimal(low or "0"), Decimal(high or _MOST_SECONDS)
+        # Later than anything that a store holds, and still far from the end of 64 bits.
+        ends = tuple(int(min(bound, Decimal(_MOST_SECONDS)) * 10**9) for bound in bounds)
     except (InvalidOperation, OverflowError, ValueError):
         ends = (0, 0)
     if not colon or ends[0] < 0 or ends[1] <= ends[0]:
-        raise UsageError(f"--window {text}: give two seconds after the first operation, such as 0.5:2")
-    return ends
+        raise UsageError(f"--window {_short(text)}: give two seconds after the first operation, such as 0.5:2")
+    return ends[0], ends[1]
+
+
+def _short(text: object) -> str:
+    return str(text)[:80]

@@ -11,6 +11,7 @@ import duckdb
 from traceanalyzer.errors import StoreError
 from traceanalyzer.schema.kinds import RankSource
 from traceanalyzer.schema.sink import CaptureFacts
+from traceanalyzer.schema.text import storable
 from traceanalyzer.store.database import first_row
 
 _RANK_IN_NAME = re.compile(r"(?:^|[^a-z0-9])(?:rank|worker|r)[-_]?(\d{1,6})(?![0-9a-z])", re.IGNORECASE)
@@ -73,7 +74,7 @@ def choose_run(
 
     A new run has the name of its only file, or of the folder of its files; a number is added where it is taken.
     """
-    folder = str(_common_folder(files))
+    folder = storable(str(_common_folder(files)))
     if wanted is None and len(files) > 1:
         marks = ", ".join("?" * len(hashes))
         row = first_row(
@@ -106,7 +107,7 @@ def run_of_same_job(connection: duckdb.DuckDBPyConnection, file: Path, facts: Ca
         AND NOT EXISTS (SELECT 1 FROM stored.captures c LEFT JOIN stored.processes p USING (capture)
             WHERE c.run = r.run AND $rank IN (c.rank, p.rank))
         ORDER BY r.touched DESC LIMIT 1""",
-            {"folder": str(file.resolve().parent), "world": facts.world_size, "rank": facts.rank},
+            {"folder": storable(str(file.resolve().parent)), "world": facts.world_size, "rank": facts.rank},
         )
     )
     return RunChoice(*row) if row else None
@@ -225,4 +226,4 @@ def _common_folder(files: Sequence[Path]) -> Path:
 
 def _plain_name(file: Path) -> str:
     """Name of a file without the suffixes of trace formats and compression."""
-    return _SUFFIXES.sub("", file.name) or file.name
+    return storable(_SUFFIXES.sub("", file.name) or file.name)

@@ -13,7 +13,7 @@ from traceanalyzer.schema.sink import NodeKey
 from traceanalyzer.schema.tables import TABLE_BY_NAME, TABLES
 from traceanalyzer.store.database import first_row
 from traceanalyzer.store.derive import derive, drop_derived, lane_expression
-from traceanalyzer.store.staging import STAGED, Staging, append
+from traceanalyzer.store.staging import MOST_TIME_NS, STAGED, Staging, append
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def _add_nodes(staging: Staging) -> None:
 def _add_capture(staging: Staging, row: CaptureRow) -> None:
     facts = staging.facts
     start, end = facts.start_ns, facts.end_ns
-    if start is None or end is None:
+    if start is None or end is None or start < -MOST_TIME_NS or end > MOST_TIME_NS:
         found = first_row(
             staging.connection.execute(
                 """SELECT min(a), max(b) FROM (

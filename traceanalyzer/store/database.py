@@ -13,6 +13,7 @@ import duckdb
 
 from traceanalyzer.errors import SchemaVersionError, StoreBusyError, StoreError
 from traceanalyzer.schema.tables import SCHEMA_VERSION
+from traceanalyzer.schema.text import is_storable
 from traceanalyzer.store.ddl import create_statements, version_row
 from traceanalyzer.version import __version__
 
@@ -22,17 +23,23 @@ MEMORY_LIMIT = "2GB"
 _MAGIC = b"DUCK"
 
 
+def is_about_the_store(error: duckdb.Error) -> bool:
+    """Whether the file, the disk or the memory is at fault, rather than a statement of ours.
+
+    Of damaged blocks the engine tells with an error that has no class of its own.
+    """
+    of_file = (duckdb.IOException, duckdb.OutOfMemoryException, duckdb.FatalException, duckdb.SerializationException)
+    return isinstance(error, of_file) or type(error) is duckdb.Error
+
+
 @contextlib.contextmanager
 def duckdb_errors(path: Path, doing: str) -> Iterator[None]:
     """Turn the engine's errors into one line that names the store. Programming errors of ours pass through."""
     try:
         yield
-    except (
-        duckdb.IOException,
-        duckdb.OutOfMemoryException,
-        duckdb.FatalException,
-        duckdb.SerializationException,
-    ) as error:
+    except duckdb.Error as error:
+        if not is_about_the_store(error):
+            raise
         raise StoreError(f"{path}: the store cannot be {doing}: {one_line(error)}") from error
     except OSError as error:
         raise StoreError(f"{path}: the store cannot be {doing}: {error.strerror or error}") from error
@@ -66,7 +73,7 @@ def open_to_read(path: Path) -> duckdb.DuckDBPyConnection:
 
 def open_to_write(path: Path) -> duckdb.DuckDBPyConnection:
     """The writing connection to a store, which is made where there is none. Raises as `open_to_read` does."""
-    if not path.exists():
+    if is_storable(str(path)) and not path.exists():
         _make(path)
     connection = _connect(path, read_only=False, wait_s=WAIT_TO_WRITE_S)
     return _checked(connection, path)
@@ -85,6 +92,8 @@ def _make(path: Path) -> None:
                     connection.execute(statement)
                 connection.execute(version_row(__version__))
                 connection.execute("COMMIT")
+                # What is written when a connection closes may fail without a word, as on a full disk.
+                connection.execute("CHECKPOINT")
             _put_in_place(fresh, path)
 
 
@@ -98,6 +107,8 @@ def _put_in_place(fresh: Path, path: Path) -> None:
 
 
 def _connect(path: Path, *, read_only: bool, wait_s: float) -> duckdb.DuckDBPyConnection:
+    if not is_storable(str(path)):
+        raise StoreError(f"{path}: the name of a store has to be UTF-8; give another --db")
     config: dict[str, str | bool | int | float | list[str]] = {
         "memory_limit": MEMORY_LIMIT,
         "temp_directory": str(Path(tempfile.gettempdir()) / f"traceanalyzer-{os.getpid()}"),
@@ -128,6 +139,8 @@ def _checked(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.DuckDB
         row = first_row(connection.execute("SELECT schema_version, made_by FROM stored.version"))
     except duckdb.Error as error:
         connection.close()
+        if is_about_the_store(error):
+            raise StoreError(f"{path}: the store cannot be read: {one_line(error)}") from error
         raise StoreError(f"{path}: a DuckDB file, but not a store of traceanalyzer; give another --db") from error
     version, made_by = row or (0, "?")
     if version != SCHEMA_VERSION:

@@ -5,10 +5,12 @@ from typing import NamedTuple
 
 from traceanalyzer.schema.kinds import EventKind
 
-_PYTHON = re.compile(r"(.*)\((\d+)\): (.+)", re.DOTALL)
+_PYTHON = re.compile(r"(.*)\(([0-9]{1,9})\): (.+)", re.DOTALL)
 _API_VERSION = re.compile(r"(?<=\w)_v\d+$")
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _EMIT_NVTX = re.compile(r", (?:seq|op_id) = \d.*", re.DOTALL)
+
+_MOST_DIGITS = 18  # more may not fit into 64 bits
 
 STEP_RANGE = r"\W*(?:step|iteration|iter|ProfilerStep)\b[\s#_:=.-]*\d*\W*"
 """Default of `--step-range`: a range that marks a step, with or without a number."""
@@ -36,5 +38,5 @@ def frame_of(kind: EventKind, name: str) -> Frame:
 
 def step_number(text: str) -> int | None:
     """The number at the end of a step mark's text, if it has one."""
-    match = re.search(r"(\d+)\W*$", text)
-    return int(match[1]) if match else None
+    match = re.search(r"([0-9]+)\W*$", text)
+    return int(match[1]) if match and len(match[1]) <= _MOST_DIGITS else None

@@ -18,6 +18,10 @@ from traceanalyzer.schema.tables import TABLE_BY_NAME, TABLES
 BATCH_ROWS = 122_880
 """Rows that are collected before they are written: a row group of the engine."""
 
+MOST_TIME_NS = (1 << 62) - 1
+"""Times beyond this, 146 years from zero, are damage: differences of any two others fit into 64 bits."""
+_TIMES = ("start_ns", "end_ns", "t_ns")
+
 NUMBERED = {"gpu_ops": "op_id", "cpu_events": "event_id"}
 """Tables whose rows are numbered in the order of writing."""
 
@@ -60,11 +64,25 @@ class Staging:
         if number := NUMBERED.get(table):
             batch.setdefault(number, np.arange(self.rows[table], self.rows[table] + count, dtype=np.int64))
         self.rows[table] += count
+        batch = self._without_absurd_times(batch)
         key = (table, tuple(sorted(batch)))
         self._waiting[key].append(batch)
         self._waiting_rows[key] += count
         if self._waiting_rows[key] >= BATCH_ROWS:
             self._flush(key)
+
+    def _without_absurd_times(self, batch: dict[str, Values]) -> dict[str, Values]:
+        """The rows that can be computed with. The others keep their numbers, so that references stay what they are."""
+        absurd: Values | None = None
+        for values in (batch[name] for name in _TIMES if name in batch):
+            if len(values) and (values.min() < -MOST_TIME_NS or values.max() > MOST_TIME_NS):
+                beyond = np.ma.filled((values < -MOST_TIME_NS) | (values > MOST_TIME_NS), False)
+                absurd = beyond if absurd is None else absurd | beyond
+        if absurd is None:
+            return batch
+        text = "Records with a time of more than 146 years before or after zero were left out."
+        self.note("time_out_of_range", text, int(absurd.sum()))
+        return {name: values[~absurd] for name, values in batch.items()}
 
     def note(self, code: str, text: str, count: int = 1, severity: Severity = Severity.WARNING) -> None:
         """Say what was odd, as `Sink.note` says."""

@@ -33,6 +33,7 @@ _EVENT_TABLES = {
     "CUDNN_EVENTS",
     "CUBLAS_EVENTS",
 }
+_LONGEST_MESSAGE = 200
 _EVENT_PREFIXES = ("CUPTI_ACTIVITY_KIND_", "MPI_", "UCP_", "OPENMP_EVENT_KIND_", "CUDA_UM_", "CUDA_GPU_MEMORY_")
 
 
@@ -59,8 +60,9 @@ def _read_export(path: Path, file: TraceFile, sink: Sink) -> None:
     try:
         database = Database(path)
     except sqlite3.DatabaseError as error:
+        why = str(error).splitlines()[0][:_LONGEST_MESSAGE]  # SQLite quotes whole statements of the schema
         raise SourceError(
-            file.path, f"cannot be read as an SQLite database ({error})", "export the report again"
+            file.path, f"cannot be read as an SQLite database ({why})", "export the report again"
         ) from error
     try:
         _refuse_others(database, file)

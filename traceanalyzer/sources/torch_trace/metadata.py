@@ -1,6 +1,7 @@
 """What a trace says of itself: rank, clock, devices, versions. Only known and harmless facts are kept."""
 
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ _SAFE_DISTRIBUTED = ("backend", "nccl_version", "pg_count")
 _SAFE_GROUP = ("pg_name", "pg_desc", "backend_config", "pg_size", "ranks")
 _MOST_GROUPS = 1 << 16
 _LONGEST_TEXT = 200
+_SURROGATE = re.compile(r"[\ud800-\udfff]")  # bytes that were no UTF-8, or an escape of half a character
 _UNIX_FROM_NS = 978_307_200 * 10**9  # 2001: no clock that starts with the machine or the window comes near
 
 
@@ -94,8 +96,8 @@ def _note_log(sink: Sink, metadata: dict[str, Any]) -> None:
 
 
 def clean(value: Any) -> str:
-    """Text that can be stored: bytes that were no UTF-8 are replaced, and it is cut to a sane length."""
-    return str(value).encode("utf-8", "surrogateescape").decode("utf-8", "replace")[:_LONGEST_TEXT]
+    """Text that can be stored: what is no character of Unicode is replaced, and it is cut to a sane length."""
+    return _SURROGATE.sub("\ufffd", str(value)[:_LONGEST_TEXT])
 
 
 def _clean_all(value: Any) -> Any:
@@ -109,7 +111,8 @@ def _clean_all(value: Any) -> Any:
 def write_devices(sink: Sink, metadata: dict[str, Any], used: set[int]) -> None:
     """Writes the devices that the file lists and those that operations ran on."""
     listed: dict[int, dict[str, Any]] = {}
-    for entry in metadata.get("deviceProperties") or metadata.get("computeProperties") or []:
+    entries = metadata.get("deviceProperties") or metadata.get("computeProperties")
+    for entry in entries if isinstance(entries, list) else []:
         number = whole_number(entry.get("id")) if isinstance(entry, dict) else None
         if number is not None and 0 <= number < 1 << 31:
             listed[number] = entry
@@ -122,18 +125,18 @@ def write_devices(sink: Sink, metadata: dict[str, Any], used: set[int]) -> None:
     numbers = sorted(used | listed.keys())
     if not numbers:
         return
-    entries = [listed.get(n, {}) for n in numbers]
+    described = [listed.get(n, {}) for n in numbers]
 
     def column(*keys: str) -> np.ma.MaskedArray[Any, Any]:
-        return integers([next((entry[k] for k in keys if k in entry), ABSENT) for entry in entries])
+        return integers([next((entry[k] for k in keys if k in entry), ABSENT) for entry in described])
 
-    names = [clean(e["name"]) if e.get("name") else None for e in entries]
+    names = [clean(e["name"]) if e.get("name") else None for e in described]
     columns: dict[str, Values] = {
         "device": np.array(numbers, np.int32),
         "name": sink.texts.codes(names, len(names)),
         "memory_bytes": column("totalGlobalMem"),
         "multiprocessors": narrow(column("numSms", "multiProcessorCount")),
-        "compute_capability": sink.texts.codes([_capability(e) for e in entries], len(entries)),
+        "compute_capability": sink.texts.codes([_capability(e) for e in described], len(described)),
     }
     sink.write("devices", with_values(columns))
 

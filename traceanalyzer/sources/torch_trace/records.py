@@ -147,19 +147,23 @@ class Event(msgspec.Struct, gc=False):
 _EVENTS = msgspec.json.Decoder(list[Event])
 _EVENT = msgspec.json.Decoder(Event)
 _RAWS = msgspec.json.Decoder(list[Raw])
+_TOO_DEEP = "nested too deeply"
 _LENIENT = json.JSONDecoder(parse_float=str, parse_constant=lambda _text: None, strict=False)
 
 
 def decode_block(text: bytes) -> tuple[list[Event], int]:
     """Events of a whole JSON list; second: how many of its items are no objects.
 
-    Raises `msgspec.DecodeError` where the text is not one whole JSON list.
+    Raises `msgspec.DecodeError` where the text is not one whole JSON list, `ValueError` where it nests too deeply.
     """
     try:
-        return _EVENTS.decode(text), 0
-    except msgspec.ValidationError:
-        # One event has a value of a type that no writer should give: prove the syntax, then take each event alone.
-        pieces = _RAWS.decode(text)
+        try:
+            return _EVENTS.decode(text), 0
+        except msgspec.ValidationError:
+            # One event has a value of a type that no writer should give: prove the syntax, then take each event alone.
+            pieces = _RAWS.decode(text)
+    except RecursionError as error:
+        raise ValueError(_TOO_DEEP) from error
     events = [decode_event(bytes(piece)) for piece in pieces]
     kept = [event for event in events if event is not None]
     return kept, len(events) - len(kept)
@@ -172,7 +176,7 @@ def decode_event(text: bytes) -> Event | None:
     """
     try:
         return _EVENT.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return event_of(loads(text.decode("utf-8", "replace")))
 
 
@@ -181,7 +185,7 @@ def loads(text: str) -> Any:
     try:
         return _LENIENT.decode(text)
     except RecursionError as error:
-        raise ValueError("nested too deeply") from error
+        raise ValueError(_TOO_DEEP) from error
 
 
 def first_value(text: str, start: int) -> tuple[Any, int]:
@@ -189,7 +193,7 @@ def first_value(text: str, start: int) -> tuple[Any, int]:
     try:
         return _LENIENT.raw_decode(text, start)
     except RecursionError as error:
-        raise ValueError("nested too deeply") from error
+        raise ValueError(_TOO_DEEP) from error
 
 
 def event_of(value: Any) -> Event | None:
@@ -216,7 +220,7 @@ def arguments_of(events: list[Event], kind: type[Arguments]) -> list[Arguments]:
     texts = [event.args or b"{}" for event in events]
     try:
         return _decoder(kind).decode(b"".join((b"[", b",".join(texts), b"]")))
-    except (msgspec.DecodeError, ValueError):
+    except (msgspec.DecodeError, ValueError, RecursionError):
         return [_arguments(bytes(text), kind) for text in texts]
 
 
@@ -255,7 +259,10 @@ def _raw(value: Any) -> Raw:
 
 
 def _dumps(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    try:
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    except RecursionError as error:
+        raise ValueError(_TOO_DEEP) from error
 
 
 def _whole_list(value: Any) -> list[int] | None:
