@@ -1,5 +1,6 @@
 """From files to the store: find the files, recognise them, read each, put it in place at once or not at all."""
 
+import contextlib
 import glob
 import hashlib
 import os
@@ -88,10 +89,14 @@ def ingest(
                 choice = work.one_of_several(item, content, choice, alone=len(found) == 1 and run is None)
             work.finish()
     except BaseException:
-        empty = fresh_store and catalog.newest_run(connection) is None
-        connection.close()
+        empty = False
+        with contextlib.suppress(duckdb.Error):  # the engine may have given the store up
+            empty = fresh_store and catalog.newest_run(connection) is None
+        with contextlib.suppress(duckdb.Error):
+            connection.close()
         if empty:
-            store.unlink(missing_ok=True)
+            for leftover in (store, store.with_name(f"{store.name}.wal")):
+                leftover.unlink(missing_ok=True)
         raise
     connection.close()
     return Answer("ingest", {"files": Frame.of_rows(FILES, work.rows)}, warnings=work.warnings, notes=work.notes)

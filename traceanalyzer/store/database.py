@@ -29,7 +29,8 @@ def is_about_the_store(error: duckdb.Error) -> bool:
     Of damaged blocks the engine tells with an error that has no class of its own.
     """
     of_file = (duckdb.IOException, duckdb.OutOfMemoryException, duckdb.FatalException, duckdb.SerializationException)
-    return isinstance(error, of_file) or type(error) is duckdb.Error
+    failed_commit = isinstance(error, duckdb.TransactionException) and "Failed to commit" in str(error)
+    return isinstance(error, of_file) or failed_commit or type(error) is duckdb.Error
 
 
 @contextlib.contextmanager
