@@ -18,6 +18,7 @@ from traceanalyzer.errors import SourceError, StoreError, TraceAnalyzerError, Us
 from traceanalyzer.ingestion import ingest
 from traceanalyzer.passes.selection import parse_ranks, parse_steps, parse_window
 from traceanalyzer.schema.text import storable
+from traceanalyzer.store import derive
 from traceanalyzer.store.frames import frame_of, step_number
 from traceanalyzer.traceset import TraceSet
 
@@ -80,6 +81,47 @@ class TestValues:
     def test_an_error_is_one_line(self):
         assert "\n" not in str(SourceError("a\nb", "why\r\nnot"))
         assert str(TraceAnalyzerError("a  b\n  c")) == "a  b c"
+
+
+def crossing(path: Path, count: int, length: int) -> Path:
+    """Events of a thread that begin a microsecond apart and last `length` microseconds, before a late launch."""
+
+    def change(document):
+        place = {"ph": "X", "cat": "cpu_op", "pid": 100, "tid": 100, "dur": length}
+        document["traceEvents"] += [{**place, "name": f"op{k % 7}", "ts": 1012 + k} for k in range(count)]
+        for event in document["traceEvents"][2:6]:
+            event["ts"] += 2 * count
+
+    return changed(trace(path), change)
+
+
+class TestCrossings:
+    def test_a_staircase_takes_time_by_its_length_only(self, tmp_path, store):
+        path = crossing(tmp_path / "t.json", 8000, 2)
+        begun = time.process_time()
+        ingest([path], store)
+        assert time.process_time() - begun < 10  # it was minutes when every event looked at all before it
+        with traceanalyzer.open(store) as traces:
+            gaps = traces.gaps()
+            assert sum(r["idle_ns"] for r in gaps.stacks.rows()) == sum(r["idle_ns"] for r in gaps.devices.rows())
+
+    def test_stacks_that_would_change_without_end_are_given_up_and_said(self, tmp_path, store, monkeypatch):
+        monkeypatch.setattr(derive, "_MOST_STEPS", 1000)
+        answer = ingest([crossing(tmp_path / "t.json", 300, 1000)], store)
+        assert any("cross so often" in w for w in answer.warnings)
+        with traceanalyzer.open(store) as traces:
+            gaps = traces.gaps()
+            assert sum(r["idle_ns"] for r in gaps.stacks.rows()) == sum(r["idle_ns"] for r in gaps.devices.rows())
+
+    def test_very_deep_stacks_are_those_of_shallow_ones(self, tmp_path, monkeypatch):
+        def frames(name):
+            ingest([crossing(tmp_path / "t.json", 60, 4)], tmp_path / name)
+            with traceanalyzer.open(tmp_path / name) as traces:
+                return [list(traces.gaps().stacks.rows()), list(traces.sql("FROM cpu_events", top=0).rows.rows())]
+
+        before = frames("a.duckdb")
+        monkeypatch.setattr(derive, "_MOST_LEVELS", 1)
+        assert frames("b.duckdb") == before
 
 
 class TestFilesThatChange:

@@ -75,7 +75,9 @@ def derive_nesting(staging: Staging) -> None:
         nesting = nest(start, end)
         inside = nesting.parent >= 0
         parent_id = np.ma.masked_array(event_id[np.maximum(nesting.parent, 0)], mask=~inside)
-        changes = _changes(frames, nesting, start, end, kind, name)
+        changes, complete = _changes(frames, nesting, start, end, kind, name)
+        if not complete:
+            staging.note("events_cross", _CROSS)
         node = _nodes(frames, nesting, start, kind, name, changes)
         if changes:
             counts = [len(instants) for instants, _ in changes.values()]
@@ -128,29 +130,42 @@ class _Frames:
         return self._stacks.node(parent, frame.text, frame.file, frame.line, kind=EventKind(kind))
 
 
+_MOST_STEPS = 1_000_000
+"""Steps that working out the crossings of a thread may take, beside some for every event."""
+_CROSS = (
+    "Events of a thread cross so often that stacks were not worked out to the end: they may name events that are over."
+)
+
 Changes = dict[int, tuple[Ints, Ints]]
 """Of events (positions) that go on after one around them has ended: instants, and the stack from each on."""
 
 
-def _changes(frames: _Frames, nesting: Nesting, start: Ints, end: Ints, kind: Ints, name: Ints) -> Changes:
-    """Where events cross, one ends below others that go on; from then on their stacks are without it."""
+def _changes(frames: _Frames, nesting: Nesting, start: Ints, end: Ints, kind: Ints, name: Ints) -> tuple[Changes, bool]:
+    """Where events cross, one ends below others that go on; from then on their stacks are without it.
+
+    Second: whether all could be worked out. Of n events that are all open at once there are n * n changes.
+    """
     ended_below = np.flatnonzero(nesting.extent > end)
     if not len(ended_below):
-        return {}
+        return {}, True
     line = timeline(start, end, nesting)
     ended_below = ended_below[np.argsort(end[ended_below], kind="stable")]
     innermost = line.event[np.searchsorted(line.at, end[ended_below], side="right") - 1]
     # Lists: single values are read from them several times faster than from arrays.
-    parents: list[int] = nesting.parent.tolist()
-    starts, ends = start.tolist(), end.tolist()
+    parent, starts, ends = nesting.parent.tolist(), start.tolist(), end.tolist()
     kinds, names = kind.tolist(), name.tolist()
+    later_parent = parent.copy()  # without those that were over when they were last met: instants only grow
+    left = _MOST_STEPS + 4 * len(starts)
     found: dict[int, tuple[list[int], list[int]]] = {}
     at_start: dict[int, int] = {}
 
     def open_around(position: int, instant: int) -> int:
-        above = parents[position]
+        met, above = [position], int(later_parent[position])
         while above >= 0 and ends[above] <= instant:
-            above = parents[above]
+            met.append(above)
+            above = later_parent[above]
+        for each in met:
+            later_parent[each] = above
         return above
 
     def known(position: int, instant: int) -> int | None:
@@ -165,7 +180,7 @@ def _changes(frames: _Frames, nesting: Nesting, start: Ints, end: Ints, kind: In
         while position >= 0 and known(position, instant) is None:
             missing.append(position)
             instant = starts[position]
-            position = open_around(position, instant)
+            position = parent[position]  # what is on top of the stack when an event begins is open
         node = -1 if position < 0 else int(known(position, instant) or 0)
         for inner in reversed(missing):
             node = at_start[inner] = frames.node(node, kinds[inner], names[inner])
@@ -176,7 +191,10 @@ def _changes(frames: _Frames, nesting: Nesting, start: Ints, end: Ints, kind: In
         while above not in (below, -1):
             if starts[above] < instant < ends[above]:
                 chain.append(above)
-            above = parents[above]
+            above = parent[above]
+            left -= 1
+        if left < 0:
+            break
         for position in reversed(chain):
             around = node_at(open_around(position, instant), instant)
             node = frames.node(around, kinds[position], names[position])
@@ -186,7 +204,7 @@ def _changes(frames: _Frames, nesting: Nesting, start: Ints, end: Ints, kind: In
             else:
                 instants.append(instant)
                 nodes.append(node)
-    return {k: (np.array(i, np.int64), np.array(n, np.int64)) for k, (i, n) in found.items()}
+    return {k: (np.array(i, np.int64), np.array(n, np.int64)) for k, (i, n) in found.items()}, left >= 0
 
 
 def _nodes(frames: _Frames, nesting: Nesting, start: Ints, kind: Ints, name: Ints, changes: Changes) -> Ints:
@@ -194,6 +212,8 @@ def _nodes(frames: _Frames, nesting: Nesting, start: Ints, kind: Ints, name: Int
     node = np.full(len(start), -1, np.int64)
     order = np.argsort(nesting.depth, kind="stable")
     edges = np.flatnonzero(np.diff(nesting.depth[order], prepend=-1))
+    if len(edges) > _MOST_LEVELS:
+        return _nodes_one_by_one(frames, nesting, order, start, kind, name, changes)
     label = np.unique(kind * (int(name.max(initial=0)) + 2) + name + 1, return_inverse=True)[1].reshape(-1)
     labels = int(label.max(initial=0)) + 1
     later = _LaterStacks(changes, len(start))
@@ -236,6 +256,27 @@ class _LaterStacks:
         out = node.copy()
         out[mine[found]] = self._node[k[found]]
         return out
+
+
+_MOST_LEVELS = 1000
+"""Beyond this depth levels hold few events each, and are slower together than one by one."""
+
+
+def _nodes_one_by_one(
+    frames: _Frames, nesting: Nesting, order: Ints, start: Ints, kind: Ints, name: Ints, changes: Changes
+) -> Ints:
+    """The same for very deep stacks."""
+    parents, starts, kinds, names = nesting.parent.tolist(), start.tolist(), kind.tolist(), name.tolist()
+    node = [-1] * len(starts)
+    for position in order.tolist():
+        parent = parents[position]
+        above = node[parent] if parent >= 0 else -1
+        if parent in changes:
+            instants, later = changes[parent]
+            k = int(np.searchsorted(instants, starts[position], side="right")) - 1
+            above = int(later[k]) if k >= 0 else above
+        node[position] = frames.node(above, kinds[position], names[position])
+    return np.array(node, np.int64)
 
 
 def derive_launches(connection: duckdb.DuckDBPyConnection) -> None:
