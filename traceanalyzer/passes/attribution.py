@@ -180,8 +180,10 @@ def _with_stacks(events: ThreadEvents, event: Ints, gap: Ints, low: Ints, high: 
     if not changing.any():
         return _part(gap, low, high, cause, node)
     parts = [_part(gap[~changing], low[~changing], high[~changing], cause[~changing], node[~changing])]
-    for position in np.unique(event[changing]).tolist():
-        mine = np.flatnonzero(event == position)
+    rows = np.flatnonzero(changing)
+    rows = rows[np.argsort(event[rows], kind="stable")]
+    for mine in np.split(rows, np.flatnonzero(np.diff(event[rows])) + 1):
+        position = int(event[mine[0]])
         which, start, end, later = cut_intervals(*events.changes[position], low[mine], high[mine])
         which = mine[which]
         parts.append(_part(gap[which], start, end, cause[which], np.where(later >= 0, later, node[which])))

@@ -130,7 +130,7 @@ class _Frames:
         return self._stacks.node(parent, frame.text, frame.file, frame.line, kind=EventKind(kind))
 
 
-_MOST_STEPS = 1_000_000
+_MOST_STEPS = 100_000
 """Steps that working out the crossings of a thread may take, beside some for every event."""
 _CROSS = (
     "Events of a thread cross so often that stacks were not worked out to the end: they may name events that are over."
