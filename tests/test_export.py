@@ -39,12 +39,18 @@ def test_a_folder_gets_every_public_table_of_the_newest_run(store, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("selection", "count"), [({"run": "all"}, 5), ({"rank": "1"}, 2), ({"device": 1}, 1), ({"source": "nsys"}, 0)]
+    ("selection", "count"), [({"run": "all"}, 5), ({"rank": "1"}, 2), ({"device": 1}, 1), ({"source": "torch"}, 4)]
 )
 def test_stored_tables_follow_run_rank_source_and_device(store, tmp_path, selection, count):
     with traceanalyzer.open(store) as traces:
         traces.export(tmp_path / "ops.parquet", tables=["gpu_ops"], **selection)
     assert len(read(tmp_path / "ops.parquet")) == count
+
+
+def test_a_source_that_is_not_there_is_said(store, tmp_path):
+    with traceanalyzer.open(store) as traces, pytest.raises(UsageError, match="no capture by nsys"):
+        traces.export(tmp_path / "ops.parquet", tables=["gpu_ops"], source="nsys")
+    assert not (tmp_path / "ops.parquet").exists()
 
 
 def test_results_of_passes_are_exported_too(store, tmp_path):

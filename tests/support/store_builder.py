@@ -131,7 +131,8 @@ def store_of(
     path: Path, *captures: Capture, source: str = "torch", run: str = "run", facts: CaptureFacts | None = None
 ) -> Path:
     """A store at `path` with these captures as ranks 0, 1, ... of one run."""
-    shutil.copy(_empty_store(), path)
+    if not path.exists():
+        shutil.copy(_empty_store(), path)
     connection = open_to_write(path)
     for rank, capture in enumerate(captures):
         staging = Staging(connection)

@@ -1,8 +1,9 @@
 """Results of passes under the names by which `sql` and `export` know them, worked out where they are asked for.
 
 Every table of every pass is `<pass>_<table>`: `gaps_devices`, `steps_steps`, `kernels_kernels`. Where no stored table
-and no other pass has its name, the table's own name means it as well: `gaps`, `causes`, `ledger`. `gap_pieces`, the
-finest account of idle time, is part of no answer and has just that name.
+and no other pass has its name, the table's own name means it as well: `causes`, `totals`; of several it means that of
+the pass of the name: `gaps`, `ledger`, `kernels`. `gap_pieces`, the finest account of idle time, is part of no answer
+and has just that name.
 """
 
 from collections.abc import Callable, Iterable
@@ -39,7 +40,10 @@ def _registry() -> dict[str, Result]:
         for spec in each.tables:
             own.setdefault(spec.name, []).append(Result(spec, question))
     results = {GAP_PIECES.name: Result(GAP_PIECES, compute=gap_pieces)}
-    results |= {name: found[0] for name, found in own.items() if len(found) == 1 and name not in TABLE_BY_NAME}
+    for name, found in own.items():
+        owners = [r for r in found if r.question == name] or found
+        if len(owners) == 1 and name not in TABLE_BY_NAME:
+            results[name] = owners[0]
     return results | {f"{r.question}_{r.spec.name}": r for found in own.values() for r in found}
 
 
