@@ -78,6 +78,13 @@ class TestValues:
             assert (row["start_ns"], row["end_ns"], row["span_ns"], row["busy_ns"]) == (1000, 2000, 1000, 1000)
             assert sum(r["ns"] for r in traces.ledger().ledger.rows()) == 1000
 
+    @pytest.mark.parametrize("value", [1e300, -1e300, "9" * 30, float("inf"), "text", b"\x00\xff"])
+    def test_integers_of_an_export_that_do_not_fit_are_nulls(self, tmp_path, store, value):
+        kernels = [kernel(1000, 2000), kernel(3000, 4000, correlation=2, gridX=value)]
+        ingest([build(tmp_path / "t.sqlite", {"CUPTI_ACTIVITY_KIND_KERNEL": kernels}, {1: "k", 2: "k"})], store)
+        with traceanalyzer.open(store) as traces:
+            assert [r["busy_ns"] for r in traces.gaps().devices.rows()] == [2000]
+
     def test_an_error_is_one_line(self):
         assert "\n" not in str(SourceError("a\nb", "why\r\nnot"))
         assert str(TraceAnalyzerError("a  b\n  c")) == "a  b c"

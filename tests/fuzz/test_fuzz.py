@@ -8,7 +8,7 @@ from tests.fuzz.harness import attempt
 from tests.fuzz.inputs import inputs
 from tests.fuzz.mutations import MUTATIONS
 
-EXAMPLES = 60
+EXAMPLES = 40
 
 
 @pytest.mark.parametrize("source", sorted(MUTATIONS))

@@ -68,9 +68,10 @@ def _integers(values: tuple[Any, ...]) -> Integers:
 
 def _integer(value: Any) -> int:
     try:
-        return int(value)
+        number = int(value)
     except (TypeError, ValueError, OverflowError):
         return NULL
+    return number if -(2**63) <= number < 2**63 else NULL
 
 
 @dataclass(frozen=True, slots=True)
