@@ -10,7 +10,7 @@ import traceanalyzer
 from tests.support.store_builder import Capture, store_of
 from traceanalyzer.errors import ExportError, TraceAnalyzerError, UsageError
 from traceanalyzer.export import formats
-from traceanalyzer.passes import answer
+from traceanalyzer.passes.answer import library
 from traceanalyzer.passes.results import RESULTS
 from traceanalyzer.schema.tables import TABLES
 
@@ -91,7 +91,7 @@ def test_arrow_without_pyarrow_is_said(store, tmp_path, monkeypatch):
     monkeypatch.setattr(formats, "library", missing)
     with traceanalyzer.open(store) as traces, pytest.raises(TraceAnalyzerError, match="frames"):
         traces.export(tmp_path / "x.arrow", tables=["gpu_ops"])
-    assert answer.library("json") is json
+    assert library("json") is json
 
 
 def test_files_are_replaced_only_when_told(store, tmp_path):

@@ -10,7 +10,7 @@ import numpy as np
 from traceanalyzer.schema.column import Column, Table, Type
 from traceanalyzer.schema.kinds import RankSource
 from traceanalyzer.schema.sink import NodeKey
-from traceanalyzer.schema.tables import TABLE_BY_NAME, TABLES
+from traceanalyzer.schema.tables import TABLE_BY_NAME
 from traceanalyzer.store.database import first_row
 from traceanalyzer.store.derive import derive, drop_derived, lane_expression
 from traceanalyzer.store.staging import MOST_TIME_NS, STAGED, Staging, append
@@ -209,8 +209,3 @@ def _rank_devices(connection: duckdb.DuckDBPyConnection, capture: int) -> None:
         WHERE devices.capture = $capture AND devices.device = r.device""",
         {"capture": capture},
     )
-
-
-def stored_tables() -> tuple[str, ...]:
-    """Names of all stored tables of the schema."""
-    return tuple(table.name for table in TABLES)
