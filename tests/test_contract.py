@@ -8,7 +8,7 @@ import pytest
 
 import traceanalyzer
 from traceanalyzer.ingestion import ingest
-from traceanalyzer.passes import PASSES
+from traceanalyzer.passes.registry import PASSES
 from traceanalyzer.sources import SOURCES
 from traceanalyzer.store.database import open_to_write
 

@@ -144,7 +144,7 @@ class _Work:
             self._report(item.file, size)
             return run
         begun, before = time.monotonic_ns(), self.done_bytes
-        staging = Staging(self.connection, self.keep_environment)
+        staging = Staging(item.file, self.keep_environment)
         try:
             file = TraceFile(item.file, lambda count: self._report(item.file, count))
             item.source.read(file, staging)
@@ -183,8 +183,7 @@ class _Work:
         connection = self.connection
         connection.execute("BEGIN TRANSACTION")
         try:
-            staging.flush()
-            processes = [p for (p,) in connection.execute("SELECT DISTINCT process FROM stage_processes").fetchall()]
+            processes = sorted(p for p in staging.recorded.processes if p is not None)
             if item.source.has_ranks:
                 rank = catalog.choose_rank(connection, run, item.file, item.source.name, staging.facts, processes)
             else:
@@ -199,7 +198,7 @@ class _Work:
             row = CaptureRow(
                 number, run.name, storable(str(item.file)), item.source.name, digest, size, rank.rank, rank.source
             )
-            commit_capture(staging, row)
+            commit_capture(connection, staging, row)
             connection.execute("COMMIT")
         except BaseException:
             _roll_back(connection)
@@ -259,13 +258,14 @@ class Content:
 
 
 def content_of(file: Path) -> Content:
-    """BLAKE2b of a file's bytes, as 32 hexadecimal digits, and its size. Raises `SourceError`."""
-    digest = hashlib.blake2b(digest_size=16)
+    """SHA-1 of a file's bytes, as 40 hexadecimal digits, and its size. Raises `SourceError`."""
+    digest = hashlib.sha1(usedforsecurity=False)
+    buffer = memoryview(bytearray(1 << 20))
     try:
-        with file.open("rb") as stream:
+        with file.open("rb", buffering=0) as stream:
             facts = os.fstat(stream.fileno())
-            while block := stream.read(1 << 20):
-                digest.update(block)
+            while count := stream.readinto(buffer):
+                digest.update(buffer[:count])
     except OSError as error:
         raise SourceError(file, f"cannot be read ({error.strerror or error})") from error
     return Content(digest.hexdigest(), facts.st_size, facts.st_mtime_ns, facts.st_ino)

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from traceanalyzer.errors import StoreBusyError, StoreError, UsageError
-from traceanalyzer.passes import PASSES
 from traceanalyzer.passes.answer import Answer
 from traceanalyzer.passes.query import is_locked, query
+from traceanalyzer.passes.registry import PASSES
 from traceanalyzer.passes.scope import Scope, quality_warnings, resolve
 from traceanalyzer.passes.selection import MOST_DIGITS, Selection, parse_ranks, parse_steps, parse_window
 from traceanalyzer.schema.tables import SCHEMA_VERSION

@@ -6,7 +6,8 @@ import pytest
 import traceanalyzer
 from tests.support.store_builder import Capture, store_of
 from traceanalyzer.errors import UsageError
-from traceanalyzer.passes import PASSES, results
+from traceanalyzer.passes import results
+from traceanalyzer.passes.registry import PASSES
 from traceanalyzer.passes.results import RESULTS
 from traceanalyzer.schema.column import Type
 from traceanalyzer.schema.kinds import EventKind

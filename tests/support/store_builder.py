@@ -135,7 +135,7 @@ def store_of(
         shutil.copy(_empty_store(), path)
     connection = open_to_write(path)
     for rank, capture in enumerate(captures):
-        staging = Staging(connection)
+        staging = Staging(path)
         if facts:
             staging.facts = facts
         connection.execute("BEGIN TRANSACTION")
@@ -149,6 +149,7 @@ def store_of(
         catalog.touch_run(connection, catalog.RunChoice(run, choice.folder, known.get(run)))
         number = catalog.next_capture(connection)
         commit_capture(
+            connection,
             staging,
             CaptureRow(number, run, f"rank{rank}.json", source, f"hash{number}", 1, rank, RankSource.METADATA),
         )

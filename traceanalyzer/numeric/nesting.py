@@ -4,8 +4,9 @@ The rule, for events that may cross: sort by (start, longest first, position). A
 after all events on top that have ended were taken off it. An event that has ended below one that has not stays until
 that one ends; it is never innermost. Events of zero length have a parent but are nobody's parent.
 
-All functions are vectorised: the stack is never walked event by event. A crossing is turned into proper nesting by
-letting an event last as long as the events inside it (its *extent*), which is repeated until nothing crosses.
+So the parent of an event is the last event opened before it that ends after it begins. All events look for theirs at
+once: whoever has not found it goes on from where the event that it looks at has got to, and distances double. Chains
+that are longer than any profiler writes are walked event by event instead.
 """
 
 from dataclasses import dataclass
@@ -15,8 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
-_MAX_ROUNDS = 50
+_MOST_ROUNDS = 64
+_WINDOW = 1 << 16
 NONE = -1
+
+NEVER = np.iinfo(np.int64).max
+"""The end of the event at position 0 in `innermost_open` and what builds on it: it stands for the thread itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,83 +39,116 @@ class Nesting:
 
 def opening_order(start: Ints, end: Ints) -> NDArray[np.intp]:
     """Positions in the order of opening: by start, the longest first, then as given."""
-    return np.lexsort((-end, start))
+    order = np.argsort(start, kind="stable")  # quick, since files are made of sorted parts; leaves the ties as given
+    low = 0
+    while low < len(order):
+        high = min(low + _WINDOW, len(order))
+        high = int(np.searchsorted(start, start[order[high - 1]], side="right", sorter=order))
+        here = order[low:high]
+        at = start[here]
+        same = at[1:] == at[:-1]
+        if same.any():
+            tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
+            here[tied] = here[tied][np.lexsort((-end[here[tied]], at[tied]))]
+        low = high
+    return order
 
 
 def nest(start: Ints, end: Ints) -> Nesting:
     """Nesting of the events of one thread, by the rule above. `end >= start` for every event."""
-    count = len(start)
-    parent, depth, extent = np.full(count, NONE, np.int64), np.zeros(count, np.int64), end.copy()
     order = opening_order(start, end)
-    long = order[end[order] > start[order]]
-    if len(long):
-        inner_parent, inner_depth, inner_extent = _nest_long(start[long], end[long])
-        parent[long] = np.where(inner_parent >= 0, long[inner_parent], NONE)
-        depth[long], extent[long] = inner_depth, inner_extent
-    short = order[end[order] == start[order]]
-    if len(short) and len(long):
-        below, open_count = _open_below(start[long], inner_extent, inner_depth, start[short])
-        parent[short] = np.where(below >= 0, long[below], NONE)
-        depth[short] = open_count
+    opened, ends = np.append(np.int64(0), start[order]), np.append(NEVER, end[order])
+    above = innermost_open(opened, ends)
+    parent, depth, extent = (np.empty(len(order), np.int64) for _ in range(3))
+    parent[order] = np.append(NONE, order)[above[1:]]
+    depth[order] = depths(above, np.array([NONE]))[1:]
+    extent[order] = extents(ends, above)[1:]
     return Nesting(parent, depth, extent)
 
 
-def _nest_long(start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
-    """Parent, depth and extent of events of positive length that are in opening order."""
+def innermost_open(start: Ints, end: Ints) -> NDArray[np.intp]:
+    """Parents of events in opening order: the last event before each that ends after it begins.
+
+    The first event must end `NEVER`, whatever its start: it is the parent of events that have no other, and its own.
+    """
+    found = np.arange(-1, len(start) - 1)
+    found[:1] = 0
+    # All events between an event and the one that it has got to have ended when it begins, so whoever looks at it and
+    # begins later may pass over them too.
+    seeking = np.flatnonzero(end[:-1] <= start[1:]) + 1
+    begin = start[seeking]
+    for _ in range(_MOST_ROUNDS):
+        if not len(seeking):
+            return found
+        further = found[found[seeking]]
+        found[seeking] = further
+        left = np.flatnonzero(end[further] <= begin)
+        seeking, begin = seeking[left], begin[left]
+    return _walk(end, start)
+
+
+def next_longer(end: Ints, parent: NDArray[np.intp]) -> NDArray[np.intp]:
+    """The last event before each that ends after it ends, where `parent` is from `innermost_open`."""
+    found = parent.copy()
+    seeking = np.flatnonzero(end[parent] <= end)[1:]
+    limit = end[seeking]
+    for _ in range(_MOST_ROUNDS):
+        if not len(seeking):
+            return found
+        further = found[found[seeking]]
+        found[seeking] = further
+        left = np.flatnonzero(end[further] <= limit)
+        seeking, limit = seeking[left], limit[left]
+    return _walk(end, end)
+
+
+def _walk(end: Ints, limit: Ints) -> NDArray[np.intp]:
+    """The last event before each that ends after its limit, event by event; limits are no later than ends."""
+    found = np.zeros(len(end), np.intp)
+    ends, longer = end.tolist(), [0] * len(end)
+    for i, until in enumerate(limit.tolist()[1:], 1):
+        above = i - 1
+        while ends[above] <= until:
+            above = longer[above]
+        found[i] = above
+        while ends[above] <= ends[i]:
+            above = longer[above]
+        longer[i] = above
+    return found
+
+
+def depths(parent: NDArray[np.intp], known: Ints) -> Ints:
+    """Depth of events, one more than that of the parent; `known` are those of the first events, at least of one."""
+    depth, above = np.ones(len(parent), np.int64), parent.copy()
+    depth[: len(known)], above[: len(known)] = known - known[0], 0
+    # `depth` counts from the event `above`, which moves up to the first one: distances double.
+    left = np.flatnonzero(above)
+    while len(left):
+        over = above[left]
+        depth[left] += depth[over]
+        over = above[over]
+        above[left] = over
+        left = left[over > 0]
+    depth += known[0]
+    return depth
+
+
+def extents(end: Ints, parent: NDArray[np.intp]) -> Ints:
+    """When events leave the stack: the latest end of each and all inside it. `parent` is from `innermost_open`."""
     extent = end.copy()
-    for _ in range(_MAX_ROUNDS):
-        parent, depth = _parents(start, extent)
-        inside = parent >= 0
-        longer = extent.copy()
-        np.maximum.at(longer, parent[inside], extent[inside])
-        if np.array_equal(longer, extent):
-            return parent, depth, extent
-        extent = longer
-    return _nest_walking(start, end)
-
-
-def _parents(start: Ints, extent: Ints) -> tuple[Ints, Ints]:
-    """Parent and depth where nothing crosses: depth counts the events before that are still open."""
-    count = len(start)
-    position = np.arange(count)
-    # Events in opening order: those before i whose extent is <= start[i] have been closed; none after i has, as it
-    # starts at start[i] or later and has positive length.
-    depth = position - np.searchsorted(np.sort(extent), start, side="right")
-    return _last_of_depth(depth, depth - 1, position), depth
-
-
-def _last_of_depth(depth: Ints, wanted: Ints, before: Ints) -> Ints:
-    """For each i the last position below `before[i]` whose depth is `wanted[i]`, or -1 where `wanted` is negative."""
-    span = len(depth) + 1
-    keys = np.sort(depth * span + np.arange(len(depth)))
-    found = np.searchsorted(keys, wanted * span + before, side="left") - 1
-    out = keys[np.maximum(found, 0)] % span
-    return np.where(wanted >= 0, out, NONE)
-
-
-def _open_below(start: Ints, extent: Ints, depth: Ints, at: Ints) -> tuple[Ints, Ints]:
-    """Innermost open event at each instant (an event that begins there is open), and how many are open."""
-    before = np.searchsorted(start, at, side="right")
-    open_count = before - np.searchsorted(np.sort(extent), at, side="right")
-    return _last_of_depth(depth, open_count - 1, before), open_count
-
-
-def _nest_walking(start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
-    """The rule itself, event by event: for input that crosses again and again, which no profiler writes."""
-    count = len(start)
-    parent, depth, extent = np.full(count, NONE, np.int64), np.zeros(count, np.int64), end.copy()
-    stack: list[int] = []
-    starts, ends = start.tolist(), end.tolist()
-    for i in range(count):
-        while stack and ends[stack[-1]] <= starts[i]:
-            stack.pop()
-        depth[i] = len(stack)
-        parent[i] = stack[-1] if stack else NONE
-        stack.append(i)
-    for i in range(count - 1, -1, -1):
-        if parent[i] >= 0:
-            extent[parent[i]] = max(extent[parent[i]], extent[i])
-    return parent, depth, extent
+    longer = np.flatnonzero(end > end[parent])
+    at, until = parent[longer], end[longer]
+    for _ in range(_MOST_ROUNDS):
+        if not len(at):
+            return extent
+        np.maximum.at(extent, at, until)
+        at = parent[at]
+        left = np.flatnonzero(until > extent[at])
+        at, until = at[left], until[left]
+    latest, above = extent.tolist(), parent.tolist()
+    for i in range(len(latest) - 1, 0, -1):
+        latest[above[i]] = max(latest[above[i]], latest[i])
+    return np.array(latest, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,19 +165,23 @@ class Timeline:
 
 def timeline(start: Ints, end: Ints, nesting: Nesting) -> Timeline:
     """Innermost open event at each instant. Events of zero length are never innermost."""
-    long = np.flatnonzero(end > start)
-    order = long[opening_order(start[long], end[long])]
+    order = opening_order(start, end)
+    order = order[end[order] > start[order]]
+    if not len(order):
+        return Timeline(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    opened, extent, depth = start[order], nesting.extent[order], nesting.depth[order]
     # An opening puts the event on top, a closing its parent; at one instant closings come first, inner before outer,
-    # then openings, outer before inner: the last entry of an instant holds.
-    closes = order[np.lexsort((-nesting.depth[order], nesting.extent[order]))]
-    at = np.concatenate((nesting.extent[closes], start[order]))
-    event = np.concatenate((nesting.parent[closes], order))
-    kind = np.concatenate((np.zeros(len(closes), np.int8), np.ones(len(order), np.int8)))
-    turn = np.lexsort((np.concatenate((np.arange(len(closes)), np.arange(len(order)))), kind, at))
-    at, event = at[turn], event[turn]
-    last = np.append(at[1:] != at[:-1], True) if len(at) else np.zeros(0, bool)
-    at, event = at[last], event[last]
-    changes = np.append(True, event[1:] != event[:-1]) if len(at) else np.zeros(0, bool)
+    # then openings, outer before inner: the last entry of an instant holds. An event is opened after all before it
+    # but those at its `depth` were closed; it is closed when all that were opened by then are, but for these.
+    before = np.searchsorted(opened, extent, side="left")
+    turn = np.arange(len(order))
+    opening, closing = 2 * turn - depth, 2 * before - 1 - depth
+    at, event = np.empty(2 * len(order), np.int64), np.empty(2 * len(order), np.int64)
+    at[opening], at[closing] = opened, extent
+    event[opening], event[closing] = order, nesting.parent[order]
+    holds = np.append(at[1:] != at[:-1], True)
+    at, event = at[holds], event[holds]
+    changes = np.append(True, event[1:] != event[:-1])
     return Timeline(at[changes], event[changes])
 
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import duckdb
 import numpy as np
 
-from traceanalyzer.passes import PASSES
 from traceanalyzer.passes.answer import Frame, TableSpec
 from traceanalyzer.passes.gaps import GAP_PIECES, gap_pieces
+from traceanalyzer.passes.registry import PASSES
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.schema.tables import TABLE_BY_NAME
 

@@ -51,7 +51,7 @@ CAPTURES = Table(
             "utc_offset_ns", Type.INT64, "Added to the file's clock this gives Unix time; null if unknown.", Unit.NS
         ),
         Column("whole", Type.BOOL, "False where the file is truncated or damaged and only a part could be read."),
-        Column("content_hash", Type.TEXT, "BLAKE2b of the file's bytes: the same content is ingested once."),
+        Column("content_hash", Type.TEXT, "SHA-1 of the file's bytes: the same content is ingested once."),
         Column("file_bytes", Type.INT64, "Size of the file.", Unit.BYTES),
         Column("metadata", Type.TEXT, "Facts of the file that are safe to keep, as JSON."),
     ),
@@ -368,4 +368,4 @@ TABLES: tuple[Table, ...] = (
     QUALITY,
 )
 TABLE_BY_NAME: dict[str, Table] = {table.name: table for table in TABLES}
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2

@@ -6,14 +6,13 @@ from typing import Any
 import duckdb
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from traceanalyzer.schema.column import Column, Table, Type
 from traceanalyzer.schema.kinds import RankSource
 from traceanalyzer.schema.sink import NodeKey
-from traceanalyzer.schema.tables import TABLE_BY_NAME
-from traceanalyzer.store.database import first_row
-from traceanalyzer.store.derive import derive, drop_derived, lane_expression
-from traceanalyzer.store.staging import MOST_TIME_NS, STAGED, Staging, append
+from traceanalyzer.store.derive import derive
+from traceanalyzer.store.staging import MOST_TIME_NS, Staging
+from traceanalyzer.store.stored_rows import Numbers, append, store_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,53 +29,44 @@ class CaptureRow:
     rank_source: RankSource | None
 
 
-def commit_capture(staging: Staging, row: CaptureRow) -> None:
-    """Work out the derived columns and move everything staged into the stored tables.
+def commit_capture(connection: duckdb.DuckDBPyConnection, staging: Staging, row: CaptureRow) -> None:
+    """Work out the derived columns and put everything staged into the stored tables.
 
     Runs inside the caller's transaction. Raises the engine's errors; the caller rolls back.
     """
-    connection = staging.connection
-    staging.flush()
-    try:
-        derive(staging)
-        _add_names(staging)
-        _add_nodes(staging)
-        _add_capture(staging, row)
-        for table in STAGED:
-            connection.execute(_insert(table, row.capture))
-        for name in ("steps", "stack_changes"):
-            connection.execute(_insert(TABLE_BY_NAME[name], row.capture))
-        _rank_devices(connection, row.capture)
-    finally:
-        drop_derived(connection)
-        for name in ("names", "nodes"):
-            connection.execute(f"DROP TABLE IF EXISTS stage_{name}")
+    derived = derive(staging)
+    name_ids = _add_names(connection, staging.texts.all)
+    numbers = Numbers(name_ids, _add_nodes(connection, staging, name_ids), row.capture)
+    _add_capture(connection, staging, row)
+    store_rows(connection, staging, derived, numbers)
+    _rank_devices(connection, row.capture)
 
 
-def _add_names(staging: Staging) -> None:
-    """Names that the store does not have yet; `stage_names` maps the capture's codes to the store's ids."""
-    connection = staging.connection
-    texts = staging.texts.all
-    connection.execute("CREATE OR REPLACE TEMP TABLE stage_names (code INTEGER, text VARCHAR, name_id INTEGER)")
-    if texts:
-        column = np.empty(len(texts), object)
-        column[:] = texts
-        append(connection, "stage_names", {"code": np.arange(len(texts), dtype=np.int32), "text": column})
+def _add_names(connection: duckdb.DuckDBPyConnection, texts: list[str]) -> NDArray[np.int32]:
+    """Adds names that the store does not have yet. Returns the store's id of each of the capture's codes."""
+    ids = np.zeros(len(texts), np.int32)
+    if not texts:
+        return ids
+    column = np.empty(len(texts), object)
+    column[:] = texts
+    connection.execute("CREATE OR REPLACE TEMP TABLE new_names (code INTEGER, text VARCHAR)")
+    append(connection, "new_names", {"code": np.arange(len(texts), dtype=np.int32), "text": column})
     connection.execute(
         """INSERT INTO stored.names
         SELECT (SELECT coalesce(max(name_id), -1) FROM stored.names) + row_number() OVER (ORDER BY code), text
-        FROM stage_names s WHERE NOT EXISTS (SELECT 1 FROM stored.names n WHERE n.text = s.text)"""
+        FROM new_names s WHERE NOT EXISTS (SELECT 1 FROM stored.names n WHERE n.text = s.text)"""
     )
-    connection.execute("UPDATE stage_names SET name_id = n.name_id FROM stored.names n WHERE n.text = stage_names.text")
+    got = connection.execute("SELECT code, name_id FROM new_names JOIN stored.names USING (text)").fetchnumpy()
+    connection.execute("DROP TABLE new_names")
+    ids[np.asarray(got["code"])] = np.asarray(got["name_id"])
+    return ids
 
 
-def _add_nodes(staging: Staging) -> None:
-    """Stack nodes that the store does not have yet; `stage_nodes` maps the capture's numbers to the store's."""
-    connection = staging.connection
+def _add_nodes(
+    connection: duckdb.DuckDBPyConnection, staging: Staging, name_ids: NDArray[np.int32]
+) -> NDArray[np.int64]:
+    """Adds stack nodes that the store does not have yet. Returns the store's number of each of the capture's nodes."""
     mapping = np.full(len(staging.stacks), -1, np.int64)
-    name_ids = np.zeros(len(staging.texts.all), np.int64)
-    got = connection.execute("SELECT code, name_id FROM stage_names").fetchnumpy()
-    name_ids[np.asarray(got["code"])] = np.asarray(got["name_id"])
     known: dict[NodeKey, int] = {
         (parent, frame, file, line, module, kind): node
         for node, parent, frame, file, line, module, kind in connection.execute(
@@ -100,24 +90,14 @@ def _add_nodes(staging: Staging) -> None:
         for name in ("parent_id", "file", "line", "module", "kind"):
             columns[name] = np.ma.masked_array(np.maximum(columns[name], 0), mask=columns[name] < 0)
         append(connection, "stored.stack_nodes", columns)
-    connection.execute("CREATE OR REPLACE TEMP TABLE stage_nodes (local BIGINT, node_id BIGINT)")
-    if len(mapping):
-        append(connection, "stage_nodes", {"local": np.arange(len(mapping)), "node_id": mapping})
+    return mapping
 
 
-def _add_capture(staging: Staging, row: CaptureRow) -> None:
+def _add_capture(connection: duckdb.DuckDBPyConnection, staging: Staging, row: CaptureRow) -> None:
     facts = staging.facts
     start, end = facts.start_ns, facts.end_ns
     if start is None or end is None or start < -MOST_TIME_NS or end > MOST_TIME_NS:
-        found = first_row(
-            staging.connection.execute(
-                """SELECT min(a), max(b) FROM (
-                SELECT min(start_ns) AS a, max(end_ns) AS b FROM stage_gpu_ops
-                UNION ALL SELECT min(start_ns), max(end_ns) FROM stage_cpu_events
-                UNION ALL SELECT min(t_ns), max(t_ns) FROM stage_metric_samples)"""
-            )
-        )
-        start, end = found or (None, None)
+        start, end = staging.recorded.first_ns, staging.recorded.last_ns
     values: dict[str, Any] = {
         "capture": row.capture,
         "run": row.run,
@@ -137,64 +117,15 @@ def _add_capture(staging: Staging, row: CaptureRow) -> None:
         "file_bytes": row.file_bytes,
         "metadata": msgspec.json.encode(facts.metadata).decode("utf-8", "replace"),
     }
-    _insert_row(staging.connection, "captures", values)
+    _insert_row(connection, "captures", values)
     for (code, text, severity), count in sorted(staging.notes.items(), key=lambda item: (-item[0][2], item[0])):
         note = {"capture": row.capture, "code": code, "severity": int(severity), "count": count, "text": text}
-        _insert_row(staging.connection, "quality", note)
+        _insert_row(connection, "quality", note)
 
 
 def _insert_row(connection: duckdb.DuckDBPyConnection, table: str, values: dict[str, Any]) -> None:
     marks = ", ".join("?" * len(values))
     connection.execute(f"INSERT INTO stored.{table} ({', '.join(values)}) VALUES ({marks})", list(values.values()))
-
-
-def _insert(table: Table, capture: int) -> str:
-    """SQL that moves a staged table into the stored one: codes become the store's ids, derived columns are joined."""
-    joins: list[str] = []
-    selected = [_value(table, column, capture, joins) for column in table.columns]
-    if table.name == "gpu_ops":
-        joins.append("LEFT JOIN stage_launches l ON l.op_id = s.op_id LEFT JOIN stage_op_steps t ON t.op_id = s.op_id")
-    elif table.name == "cpu_events":
-        joins.append("LEFT JOIN stage_nesting x ON x.event_id = s.event_id")
-        joins.append("LEFT JOIN stage_nodes xn ON xn.local = x.node_id")
-    staged = _DEVICES if table.name == "devices" else f"stage_{table.name}"
-    names = ", ".join(c.name for c in table.columns)
-    order = {"gpu_ops": "ORDER BY s.op_id", "cpu_events": "ORDER BY s.event_id"}.get(table.name, "")
-    rows = f"SELECT {', '.join(selected)} FROM {staged} s {' '.join(joins)} {order}"
-    return f"INSERT INTO stored.{table.name} ({names}) {rows}"
-
-
-_DERIVED = {
-    ("gpu_ops", "launch_event_id"): "l.event_id",
-    ("gpu_ops", "step"): "t.step",
-    ("gpu_ops", "lane"): lane_expression("s"),
-    ("cpu_events", "parent_id"): "x.parent_id",
-    ("cpu_events", "depth"): "x.depth",
-    ("cpu_events", "node_id"): "xn.node_id",
-    ("devices", "rank"): "NULL",
-    ("devices", "n_ops"): "s.n_ops",
-}
-
-_DEVICES = """(
-    SELECT d.* EXCLUDE (device), coalesce(d.device, o.device) AS device, coalesce(o.n_ops, 0) AS n_ops
-    FROM stage_devices d FULL JOIN (SELECT device, count(*) AS n_ops FROM stage_gpu_ops GROUP BY device) o
-    ON o.device = d.device ORDER BY 1)"""
-
-
-def _value(table: Table, column: Column, capture: int, joins: list[str]) -> str:
-    if column.name == "capture":
-        return str(capture)
-    if column.derived:
-        return _DERIVED[table.name, column.name]
-    if column.type is Type.NAME:
-        alias = f"n_{column.name}"
-        joins.append(f"LEFT JOIN stage_names {alias} ON {alias}.code = s.{column.name}")
-        return f"{alias}.name_id"
-    if column.name in ("node_id", "backtrace_node_id"):
-        alias = f"k_{column.name}"
-        joins.append(f"LEFT JOIN stage_nodes {alias} ON {alias}.local = s.{column.name}")
-        return f"{alias}.node_id"
-    return f"s.{column.name}"
 
 
 def _rank_devices(connection: duckdb.DuckDBPyConnection, capture: int) -> None:

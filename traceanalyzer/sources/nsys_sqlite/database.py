@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from traceanalyzer.sources.nsys_sqlite.recognise import SQLITE_MAGIC
 from traceanalyzer.sources.nsys_sqlite.table_pages import NotPlain, Records, TablePages
 
 Integers = NDArray[np.int64]
@@ -23,8 +24,6 @@ NULL = -(2**63) + 1
 
 BLOCK_ROWS = 100_000
 """Rows a block: enough for numpy to pay off, few enough that memory does not grow with the file."""
-
-SQLITE_MAGIC = b"SQLite format 3\x00"
 
 
 class Block:

@@ -8,7 +8,7 @@ from traceanalyzer.schema.sink import Sink
 from traceanalyzer.sources.files import TraceFile
 from traceanalyzer.sources.nsys_sqlite.api_calls import Backtraces, read_api_calls
 from traceanalyzer.sources.nsys_sqlite.capture import Capture
-from traceanalyzer.sources.nsys_sqlite.database import SQLITE_MAGIC, Database
+from traceanalyzer.sources.nsys_sqlite.database import Database
 from traceanalyzer.sources.nsys_sqlite.device_operations import DeviceOperations
 from traceanalyzer.sources.nsys_sqlite.devices import Devices
 from traceanalyzer.sources.nsys_sqlite.facts import finish_facts, note_lost_tables, read_diagnostics, read_metadata
@@ -17,7 +17,8 @@ from traceanalyzer.sources.nsys_sqlite.metrics import read_memory, read_metrics
 from traceanalyzer.sources.nsys_sqlite.nvtx import NvtxEvents, read_names
 from traceanalyzer.sources.nsys_sqlite.processes import write_processes, write_threads
 from traceanalyzer.sources.nsys_sqlite.ranks import find_ranks
-from traceanalyzer.sources.nsys_sqlite.report import exported, is_report
+from traceanalyzer.sources.nsys_sqlite.recognise import is_report
+from traceanalyzer.sources.nsys_sqlite.report import exported
 from traceanalyzer.sources.nsys_sqlite.samples import read_cpu_samples, read_scheduling
 
 _META_TABLES = {"META_DATA_EXPORT", "EXPORT_META_DATA", "META_DATA_CAPTURE", "TARGET_INFO_SESSION_START_TIME"}
@@ -35,11 +36,6 @@ _EVENT_TABLES = {
 }
 _LONGEST_MESSAGE = 200
 _EVENT_PREFIXES = ("CUPTI_ACTIVITY_KIND_", "MPI_", "UCP_", "OPENMP_EVENT_KIND_", "CUDA_UM_", "CUDA_GPU_MEMORY_")
-
-
-def recognise(file: TraceFile) -> bool:
-    """Whether the file is an SQLite database or a report of nsys; what is no export of nsys is refused when read."""
-    return file.head.startswith(SQLITE_MAGIC) or is_report(file.stem, file.head)
 
 
 def read(file: TraceFile, sink: Sink) -> None:

@@ -13,8 +13,6 @@ from pathlib import Path
 
 from traceanalyzer.errors import SourceError
 
-SUFFIXES = (".nsys-rep", ".qdrep")
-_MAGIC = b"NVIDIA Tegra Profiler Report"
 # Older versions refuse options that they do not know; the first set that works is taken.
 _OPTIONS = (
     ("--lazy=false", "--include-blobs=true", "--include-json=true"),
@@ -22,11 +20,6 @@ _OPTIONS = (
     ("--include-json=true",),
     (),
 )
-
-
-def is_report(stem: str, head: bytes) -> bool:
-    """Whether a file of this name and content is a report of nsys that was not exported."""
-    return head.startswith(_MAGIC) or (stem.lower().endswith(SUFFIXES) and not head.startswith(b"SQLite format 3\x00"))
 
 
 @contextmanager

@@ -1,0 +1,87 @@
+"""Launches, steps and lanes against loops that follow their definitions row by row."""
+
+from collections import defaultdict
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from traceanalyzer.schema.kinds import EventKind, Lane, OpKind
+from traceanalyzer.schema.sink import Texts
+from traceanalyzer.store.derive import derive_steps, lanes, launch_calls, steps_at
+from traceanalyzer.store.recorded import NULL, Columns, Recorded
+
+SMALL = st.integers(0, 6)
+CALLS = st.lists(st.tuples(SMALL, SMALL, SMALL), max_size=12)  # process, correlation, start
+OPS = st.lists(st.tuples(st.sampled_from([0, 1, 2, NULL]), st.sampled_from([0, 1, 2, 3, NULL])), min_size=1, max_size=9)
+
+
+@given(CALLS, OPS)
+def test_the_launch_is_the_first_call_of_the_process_with_the_correlation(calls, ops):
+    columns = defaultdict(lambda: Columns("event_id", "correlation_id", "start_ns"))
+    for number, (process, correlation, start) in enumerate(calls):
+        columns[process].add(np.array([number], np.int32), np.array([correlation]), np.array([start]))
+    found, began = launch_calls(columns, np.array([p for p, _ in ops]), np.array([c for _, c in ops]))
+    for (process, correlation), call, instant in zip(ops, found.tolist(), began.tolist(), strict=True):
+        known = [(s, n) for n, (p, c, s) in enumerate(calls) if (p, c) == (process, correlation)]
+        assert (instant, call) == min(known) if known else call == -1
+
+
+MARKS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30), st.integers(1, 9)), max_size=8)
+LAUNCHES = st.lists(st.tuples(st.integers(0, 4), st.one_of(st.none(), st.integers(0, 45))), min_size=1, max_size=10)
+
+
+@given(MARKS, LAUNCHES)
+def test_an_operation_belongs_to_the_step_in_which_it_was_launched(marks, launches):
+    recorded = Recorded(Texts())
+    recorded.marks = [(process, 1, -1, start, start + length) for process, start, length in marks]
+    steps = derive_steps(recorded, [])
+    process = np.array([p for p, _ in launches])
+    number, known = steps_at(steps, process, np.array([NULL if t is None else t for _, t in launches]))
+    marked = {step[0] for step in steps}
+    others = marked - set(process.tolist())
+    for k, (owner, instant) in enumerate(launches):
+        if owner not in marked:
+            owner = next(iter(others)) if len(others) == 1 else None
+        inside = [s[2] for s in steps if s[0] == owner and instant is not None and s[4] <= instant < s[5]]
+        assert (inside == [number[k]]) if known[k] else not inside
+
+
+def test_lanes_by_kind_and_by_the_names_of_kernels():
+    texts = Texts()
+    names = ["gemm", "ncclDevKernel_AllReduce", "deep::ep::dispatch", None]
+    kinds = [OpKind.KERNEL, OpKind.KERNEL, OpKind.KERNEL, OpKind.KERNEL, OpKind.MEMCPY, OpKind.MEMSET, OpKind.GRAPH]
+    codes = texts.codes([*names, "ncclCopy", None, "graph"])
+    found = lanes(texts, np.array(kinds, np.uint8), codes)
+    expected = [Lane.COMPUTE, Lane.COMMUNICATION, Lane.COMMUNICATION, Lane.COMPUTE, Lane.COPY, Lane.COPY, Lane.COMPUTE]
+    assert found.tolist() == expected
+
+
+class TestRangesNamedLikeSteps:
+    @staticmethod
+    def seen(*events):
+        texts = Texts()
+        recorded = Recorded(texts)
+        for number, (kind, name) in enumerate(events):
+            batch = {
+                "event_id": np.array([number]),
+                "process": np.array([1]),
+                "thread": np.array([1]),
+                "kind": np.array([kind], np.uint8),
+                "name": texts.codes([name]),
+                "start_ns": np.array([10 * number]),
+                "end_ns": np.array([10 * number + 5]),
+            }
+            recorded.see("cpu_events", batch)
+        kinds = np.array([kind for kind, _ in events], np.uint8)
+        return recorded.event_kinds(kinds, texts.codes([name for _, name in events])).tolist(), recorded
+
+    def test_are_marks_where_there_are_no_others(self):
+        kinds, recorded = self.seen((EventKind.RANGE, "step 1"), (EventKind.RANGE, "load"), (EventKind.RANGE, "step 2"))
+        assert kinds == [EventKind.STEP_MARK, EventKind.RANGE, EventKind.STEP_MARK]
+        assert [(s[2], s[4], s[5]) for s in derive_steps(recorded, recorded._texts.all)] == [(1, 0, 20), (2, 20, 25)]
+
+    def test_stay_ranges_beside_marks_of_the_profiler_even_if_they_came_before(self):
+        kinds, recorded = self.seen((EventKind.RANGE, "step 1"), (EventKind.STEP_MARK, "ProfilerStep#7"))
+        assert kinds == [EventKind.RANGE, EventKind.STEP_MARK]
+        assert [s[2] for s in derive_steps(recorded, recorded._texts.all)] == [7]

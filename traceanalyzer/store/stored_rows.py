@@ -1,0 +1,147 @@
+"""Rows of a staged capture as the stored tables have them: codes become the store's ids, derived columns are added."""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from traceanalyzer.schema.batches import is_single, joined, single_if_possible
+from traceanalyzer.schema.column import Type
+from traceanalyzer.schema.sink import Values
+from traceanalyzer.schema.tables import TABLE_BY_NAME
+from traceanalyzer.store.derive import Derived
+from traceanalyzer.store.staging import NODE_COLUMNS, STAGED, Staging
+
+_ROW_GROUP = 122_880
+BATCH_ROWS = 2 * _ROW_GROUP
+"""Rows that are stored at once: a row group of the engine for each of two threads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Numbers of a capture as numbers of the store: ids of names by codes, nodes by the capture's nodes, the capture's
+    own."""
+
+    name_ids: NDArray[np.int32]
+    node_ids: NDArray[np.int64]
+    capture: int
+
+
+def store_rows(connection: duckdb.DuckDBPyConnection, staging: Staging, derived: Derived, numbers: Numbers) -> None:
+    """Put all rows of a capture into the stored tables. The staged rows are used up."""
+    for table in STAGED:
+        batches = staging.held[table.name].take_joined(BATCH_ROWS)
+        if table.name == "cpu_events":
+            batches = (_with_nesting(batch, staging, derived) for batch in batches)
+        elif table.name == "gpu_ops":
+            batches = (_with_launches(batch, derived) for batch in batches)
+        elif table.name == "devices":
+            batches = _devices(list(batches), staging)
+        for batch in batches:
+            append(connection, f"stored.{table.name}", _stored(table.name, batch, numbers))
+    for changes in derived.changes:
+        append(connection, "stored.stack_changes", _stored("stack_changes", changes, numbers))
+    if derived.steps:
+        append(connection, "stored.steps", _stored("steps", _steps(derived), numbers))
+
+
+def append(connection: duckdb.DuckDBPyConnection, table: str, columns: Mapping[str, Values]) -> None:
+    """Append numpy columns to a table of the engine."""
+    count = len(next(iter(columns.values())))
+    rows = {name: values for name, values in columns.items() if count == 1 or not is_single(values)}
+    selected = ", ".join(name if name in rows else str(columns[name][0]) for name in columns)
+    if not rows:
+        connection.execute(f"INSERT INTO {table} ({', '.join(columns)}) SELECT {selected} FROM range({count})")
+        return
+    connection.register("batch_of_rows", rows)
+    try:
+        source = "batch_of_rows"
+        if count > _ROW_GROUP:
+            # From a table of its own the engine stores row groups in several threads, in their order.
+            connection.execute("CREATE OR REPLACE TEMP TABLE waiting_rows AS SELECT * FROM batch_of_rows")
+            source = "waiting_rows"
+        connection.execute(f"INSERT INTO {table} ({', '.join(columns)}) SELECT {selected} FROM {source}")
+        if count > _ROW_GROUP:
+            connection.execute("DROP TABLE waiting_rows")
+    finally:
+        with contextlib.suppress(duckdb.TransactionException):  # after an error, which says more
+            connection.unregister("batch_of_rows")
+
+
+def _with_nesting(batch: dict[str, Values], staging: Staging, derived: Derived) -> dict[str, Values]:
+    event_id = np.asarray(batch["event_id"])
+    kinds = staging.recorded.event_kinds(batch["kind"], batch["name"]) if "name" in batch else batch["kind"]
+    nesting = {
+        "parent_id": _null_below_zero(derived.parent_id[event_id]),
+        "depth": _null_below_zero(derived.depth[event_id]),
+        "node_id": _null_below_zero(derived.node[event_id]),
+    }
+    return batch | {"kind": kinds} | nesting
+
+
+def _with_launches(batch: dict[str, Values], derived: Derived) -> dict[str, Values]:
+    op_id = np.asarray(batch["op_id"])
+    launches = {
+        "launch_event_id": _null_below_zero(derived.launch_event_id[op_id]),
+        "step": derived.step[op_id],
+        "lane": single_if_possible(derived.lane[op_id]),
+    }
+    return batch | launches
+
+
+def _devices(batches: list[dict[str, Values]], staging: Staging) -> Iterator[dict[str, Values]]:
+    """Devices that the file lists and those that operations ran on, in the order of their numbers."""
+    counts = staging.recorded.device_operations
+    listed = joined(batches) if batches else {}
+    known = set(listed["device"].tolist()) if listed else set()
+    others = np.array(sorted(counts.keys() - known), np.int32)
+    rows = joined([part for part in (listed, {"device": others}) if part and len(part["device"])] or [{}])
+    if rows:
+        rows = {name: values[np.argsort(rows["device"], kind="stable")] for name, values in rows.items()}
+        yield rows | {"n_ops": np.array([counts[device] for device in rows["device"].tolist()], np.int64)}
+
+
+def _steps(derived: Derived) -> dict[str, Values]:
+    names = ("process", "thread", "step", "name", "start_ns", "end_ns", "mark_end_ns")
+    columns: dict[str, Values] = {
+        name: np.array(values, np.int64) for name, values in zip(names, zip(*derived.steps, strict=True), strict=True)
+    }
+    columns["thread"] = np.ma.MaskedArray(columns["thread"], columns["thread"] == np.iinfo(np.int64).min)
+    columns["name"] = _null_below_zero(columns["name"])
+    return columns
+
+
+def _null_below_zero(values: NDArray[Any]) -> Values:
+    null = values < 0
+    return np.ma.MaskedArray(np.where(null, 0, values), null) if null.any() else values
+
+
+def _stored(table: str, batch: Mapping[str, Values], numbers: Numbers) -> dict[str, Values]:
+    """The columns of a batch as the store has them."""
+    count = len(next(iter(batch.values())))
+    out: dict[str, Values] = {}
+    declared = TABLE_BY_NAME[table]
+    for column in declared.columns:
+        values = batch.get(column.name)
+        if column.name == "capture":
+            out["capture"] = np.broadcast_to(np.int32(numbers.capture), (count,))
+        elif values is None:
+            continue
+        elif column.type is Type.NAME:
+            out[column.name] = _looked_up(values, numbers.name_ids)
+        elif column.name in NODE_COLUMNS:
+            out[column.name] = _looked_up(values, numbers.node_ids)
+        else:
+            out[column.name] = values
+    return out
+
+
+def _looked_up(values: Values, ids: NDArray[Any]) -> Values:
+    if is_single(values):
+        return np.broadcast_to(ids[values[:1]], values.shape)
+    found = ids[np.ma.getdata(values)]
+    return np.ma.MaskedArray(found, values.mask) if isinstance(values, np.ma.MaskedArray) else found
