@@ -18,7 +18,7 @@ from traceanalyzer.errors import SourceError, StoreError, TraceAnalyzerError, Us
 from traceanalyzer.ingestion import ingest
 from traceanalyzer.passes.selection import parse_ranks, parse_steps, parse_window
 from traceanalyzer.schema.text import storable
-from traceanalyzer.store import derive
+from traceanalyzer.store import thread_stacks
 from traceanalyzer.store.frames import frame_of, step_number
 from traceanalyzer.traceset import TraceSet
 
@@ -113,7 +113,8 @@ class TestCrossings:
             assert sum(r["idle_ns"] for r in gaps.stacks.rows()) == sum(r["idle_ns"] for r in gaps.devices.rows())
 
     def test_stacks_that_would_change_without_end_are_given_up_and_said(self, tmp_path, store, monkeypatch):
-        monkeypatch.setattr(derive, "_MOST_STEPS", 1000)
+        monkeypatch.setattr(thread_stacks, "_MOST_STEPS", 1000)
+        monkeypatch.setattr(thread_stacks, "_STEPS_AN_EVENT", 0)
         answer = ingest([crossing(tmp_path / "t.json", 300, 1000)], store)
         assert any("cross so often" in w for w in answer.warnings)
         with traceanalyzer.open(store) as traces:
@@ -127,7 +128,7 @@ class TestCrossings:
                 return [list(traces.gaps().stacks.rows()), list(traces.sql("FROM cpu_events", top=0).rows.rows())]
 
         before = frames("a.duckdb")
-        monkeypatch.setattr(derive, "_MOST_LEVELS", 1)
+        monkeypatch.setattr(thread_stacks, "_STACKS_A_LEVEL", 1 << 40)
         assert frames("b.duckdb") == before
 
 

@@ -1,6 +1,9 @@
 """Nesting, timelines and cuts against the rule walked event by event."""
 
+from unittest import mock
+
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -58,14 +61,50 @@ def test_timeline_gives_the_innermost_event_of_each_instant(events):
         assert (line.event[k] if k >= 0 else -1) == event, instant
 
 
+@pytest.mark.parametrize("rounds", [0, 1])
 @given(EVENTS)
-def test_walking_and_vectorised_nesting_agree(events):
-    start, end = arrays([e for e in events if e[1] > 0])
+def test_walking_and_vectorised_nesting_agree(rounds, events):
+    start, end = arrays(events)
+    fast = nest(start, end)
+    with mock.patch.object(nesting, "_MOST_ROUNDS", rounds):
+        slow = nest(start, end)
+    assert fast.parent.tolist() == slow.parent.tolist()
+    assert fast.depth.tolist() == slow.depth.tolist()
+    assert fast.extent.tolist() == slow.extent.tolist()
+
+
+@given(EVENTS)
+def test_events_leave_the_stack_with_the_last_one_inside_them(events):
+    start, end = arrays(events)
+    found = nest(start, end)
+    inside = [{k} for k in range(len(events))]
+    for k in range(len(events)):
+        above = int(found.parent[k])
+        while above >= 0:
+            inside[above].add(k)
+            above = int(found.parent[above])
+    assert found.extent.tolist() == [max(int(end[k]) for k in mine) for mine in inside]
+
+
+@pytest.mark.parametrize("window", [1, 3, 1 << 16])
+@given(EVENTS)
+def test_events_are_opened_by_start_then_the_longest_first_then_as_given(window, events):
+    start, end = arrays(events)
+    with mock.patch.object(nesting, "_WINDOW", window):
+        order = nesting.opening_order(start, end).tolist()
+    assert order == sorted(range(len(events)), key=lambda k: (start[k], -end[k], k))
+
+
+@given(EVENTS)
+def test_next_longer_is_the_last_one_before_that_ends_later(events):
+    start, end = arrays(events)
     order = nesting.opening_order(start, end)
-    fast = nesting._nest_long(start[order], end[order])
-    slow = nesting._nest_walking(start[order], end[order])
-    for a, b in zip(fast, slow, strict=True):
-        assert a.tolist() == b.tolist()
+    start, end = np.append(0, start[order]), np.append(nesting.NEVER, end[order])
+    parent = nesting.innermost_open(start, end)
+    want = [0, *(max(j for j in range(k) if end[j] > end[k]) for k in range(1, len(end)))]
+    for rounds in (0, 1, 64):
+        with mock.patch.object(nesting, "_MOST_ROUNDS", rounds):
+            assert nesting.next_longer(end, parent).tolist() == want
 
 
 def test_a_crossing_event_keeps_what_it_crosses_on_the_stack():

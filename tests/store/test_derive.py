@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from traceanalyzer.schema.kinds import EventKind, Lane, OpKind
 from traceanalyzer.schema.sink import Texts
 from traceanalyzer.store.derive import derive_steps, lanes, launch_calls, steps_at
-from traceanalyzer.store.recorded import NULL, Columns, Recorded
+from traceanalyzer.store.recorded import NULL, Recorded, call_columns
 
 SMALL = st.integers(0, 6)
 CALLS = st.lists(st.tuples(SMALL, SMALL, SMALL), max_size=12)  # process, correlation, start
@@ -18,9 +18,9 @@ OPS = st.lists(st.tuples(st.sampled_from([0, 1, 2, NULL]), st.sampled_from([0, 1
 
 @given(CALLS, OPS)
 def test_the_launch_is_the_first_call_of_the_process_with_the_correlation(calls, ops):
-    columns = defaultdict(lambda: Columns("event_id", "correlation_id", "start_ns"))
+    columns = defaultdict(call_columns)
     for number, (process, correlation, start) in enumerate(calls):
-        columns[process].add(np.array([number], np.int32), np.array([correlation]), np.array([start]))
+        columns[process].add(event_id=[number], correlation_id=[correlation], start_ns=[start])
     found, began = launch_calls(columns, np.array([p for p, _ in ops]), np.array([c for _, c in ops]))
     for (process, correlation), call, instant in zip(ops, found.tolist(), began.tolist(), strict=True):
         known = [(s, n) for n, (p, c, s) in enumerate(calls) if (p, c) == (process, correlation)]
@@ -40,9 +40,9 @@ def test_an_operation_belongs_to_the_step_in_which_it_was_launched(marks, launch
     number, known = steps_at(steps, process, np.array([NULL if t is None else t for _, t in launches]))
     marked = {step[0] for step in steps}
     others = marked - set(process.tolist())
-    for k, (owner, instant) in enumerate(launches):
-        if owner not in marked:
-            owner = next(iter(others)) if len(others) == 1 else None
+    for k, (launcher, instant) in enumerate(launches):
+        stand_in = next(iter(others)) if len(others) == 1 else None
+        owner = launcher if launcher in marked else stand_in
         inside = [s[2] for s in steps if s[0] == owner and instant is not None and s[4] <= instant < s[5]]
         assert (inside == [number[k]]) if known[k] else not inside
 

@@ -113,7 +113,8 @@ def _connect(path: Path, *, read_only: bool, wait_s: float) -> duckdb.DuckDBPyCo
     config: dict[str, str | bool | int | float | list[str]] = {
         "memory_limit": MEMORY_LIMIT,
         "temp_directory": str(Path(tempfile.gettempdir()) / f"traceanalyzer-{os.getpid()}"),
-        "python_enable_replacements": "false",
+        # The writer reads rows from variables of ours by name; statements of users are never run on its connection.
+        "python_enable_replacements": "false" if read_only else "true",
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",
     }

@@ -1,7 +1,8 @@
 """What the store works out of a recorded capture: nesting and stacks of events, launches, lanes, steps."""
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from traceanalyzer.schema.sink import NO_TEXT, Texts, Values
 from traceanalyzer.store.frames import step_number
 from traceanalyzer.store.recorded import NULL, Columns, Recorded, StepMark
 from traceanalyzer.store.staging import Staging
-from traceanalyzer.store.thread_stacks import Frames, stacks_of_thread
+from traceanalyzer.store.thread_stacks import Frames, ThreadStacks, stacks_of_thread
 
 COMMUNICATION = re.compile(r"nccl|rccl|nvshmem|msccl|::ep::", re.IGNORECASE)
 """Names of communication kernels where no metadata tells them."""
@@ -24,91 +25,96 @@ Step = tuple[int, int, int, int, int, int, int]
 """Process, thread, number, code of the name, start, end, end of the mark."""
 
 
+class Nesting:
+    """Stacks of the events of all threads, looked up by the numbers of events."""
+
+    def __init__(self) -> None:
+        self._threads: list[tuple[NDArray[np.int32], ThreadStacks]] = []
+
+    def add(self, event_id: NDArray[np.int32], stacks: ThreadStacks) -> None:
+        """Takes the stacks of a thread, whose events have these numbers, in ascending order."""
+        self._threads.append((event_id, stacks))
+
+    def of_events(self, event_id: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+        """Parent, depth and stack node of events by their ascending numbers; -1 where they do not nest."""
+        first, last = int(event_id[0]), int(event_id[-1])
+        parent, depth, node = (np.full(last + 1 - first, -1, np.int32) for _ in range(3))
+        for numbers, stacks in self._threads:
+            low, high = np.searchsorted(numbers, (first, last + 1))
+            if low == high:
+                continue
+            place = numbers[low:high] - first
+            above = stacks.parent[low:high]
+            parent[place] = np.where(above < 0, -1, numbers[above])
+            depth[place], node[place] = stacks.depth[low:high], stacks.node[low:high]
+        place = event_id - first
+        return parent[place], depth[place], node[place]
+
+    def changes(self) -> Iterator[dict[str, Values]]:
+        """Rows of `stack_changes`, by threads."""
+        for numbers, stacks in self._threads:
+            if len(stacks.change_event):
+                event_id = numbers[stacks.change_event]
+                yield {"event_id": event_id, "from_ns": stacks.change_ns, "node_id": stacks.change_node}
+
+
 @dataclass(slots=True)
 class Derived:
-    """Derived columns by the numbers of events (`parent_id`, `depth`, `node`; -1 is null) and of operations (`lane`,
-    `launch_event_id`: -1 is null, `step`: masked), and the rows of `stack_changes` and `steps`."""
+    """Nesting of events; by the numbers of operations their `lane`, `launch_event_id` (-1 is null) and `step` (masked);
+    and the rows of `steps`."""
 
-    parent_id: NDArray[np.int32] | Ints
-    depth: NDArray[np.int32]
-    node: NDArray[np.int32]
+    nesting: Nesting
     lane: NDArray[np.uint8]
     launch_event_id: Ints
     step: Values
     steps: list[Step]
-    changes: list[dict[str, Values]] = field(default_factory=list)
 
 
 def derive(staging: Staging) -> Derived:
     """Work out all derived columns. What was recorded for it is used up."""
-    recorded = staging.recorded
-    events = staging.rows["cpu_events"]
-    number = np.int32 if events < 1 << 31 else np.int64
-    derived = Derived(
-        parent_id=np.full(events, -1, number),
-        depth=np.full(events, -1, np.int32),
-        node=np.full(events, -1, np.int32),
-        lane=np.zeros(0, np.uint8),
-        launch_event_id=np.zeros(0, np.int64),
-        step=np.ma.MaskedArray([], np.int64),
-        steps=derive_steps(recorded, staging.texts.all),
-    )
-    derive_stacks(staging, derived)
-    _derive_operations(staging, derived)
-    return derived
+    steps = derive_steps(staging.recorded, staging.texts.all)
+    nesting = derive_stacks(staging)
+    return _derive_operations(staging, nesting, steps)
 
 
-def derive_stacks(staging: Staging, derived: Derived) -> None:
+def derive_stacks(staging: Staging) -> Nesting:
     """Parent, depth and stack node of every event that nests on a thread.
 
-    Where events cross, an event may go on after one around it has ended: `changes`.
+    Where events cross, an event may go on after one around it has ended: then its stack changes.
     """
     frames = Frames(staging.texts, staging.stacks)
     recorded = staging.recorded
+    nesting = Nesting()
     for key in sorted(recorded.threads):
         columns = recorded.threads.pop(key)
-        event_id = columns.take("event_id")
         name = columns.take("name")
         kind = recorded.event_kinds(columns.take("kind"), name)
         stacks = stacks_of_thread(frames, columns.take("start_ns"), columns.take("end_ns"), kind, name)
         if not stacks.complete:
             staging.note("events_cross", _CROSS)
-        parent = event_id[np.maximum(stacks.parent, 0)]
-        parent[stacks.parent < 0] = -1
-        derived.parent_id[event_id] = parent
-        derived.depth[event_id] = stacks.depth
-        derived.node[event_id] = stacks.node
-        if len(stacks.change_event):
-            changes = {
-                "event_id": event_id[stacks.change_event],
-                "from_ns": stacks.change_ns,
-                "node_id": stacks.change_node,
-            }
-            derived.changes.append(changes)
+        nesting.add(columns.take("event_id"), stacks)
+    return nesting
 
 
-def _derive_operations(staging: Staging, derived: Derived) -> None:
+def _derive_operations(staging: Staging, nesting: Nesting, steps: list[Step]) -> Derived:
     recorded = staging.recorded
     count = staging.rows["gpu_ops"]
     operations = recorded.operations
     op_id = operations.take("op_id")
     process, correlation = operations.take("process"), operations.take("correlation_id")
     call, launched = launch_calls(recorded.calls, process, correlation)
-    derived.launch_event_id = np.full(count, -1, np.int64)
-    derived.launch_event_id[op_id] = call
-    step, known = steps_at(derived.steps, process, np.where(call >= 0, launched, NULL))
-    mask = np.ones(count, np.bool_)
-    mask[op_id] = ~known
-    data = np.zeros(count, np.int64)
-    data[op_id] = step
-    derived.step = np.ma.MaskedArray(data, mask)
-    derived.lane = np.zeros(count, np.uint8)
+    launch_event_id = np.full(count, -1, np.int64)
+    launch_event_id[op_id] = call
+    number, known = steps_at(steps, process, np.where(call >= 0, launched, NULL))
+    step = np.ma.MaskedArray(np.zeros(count, np.int64), np.ones(count, np.bool_))
+    step[op_id] = np.ma.MaskedArray(number, ~known)
     kind, name = operations.take("kind"), operations.take("name")
-    derived.lane[op_id] = lanes(staging.texts, kind, name)
+    lane = np.zeros(count, np.uint8)
+    lane[op_id] = lanes(staging.texts, kind, name)
     for numbers in recorded.collective_operations:
         within = numbers[(numbers >= 0) & (numbers < count)]
-        kernels = within[np.isin(within, op_id[kind == OpKind.KERNEL])]
-        derived.lane[kernels] = Lane.COMMUNICATION
+        lane[within[np.isin(within, op_id[kind == OpKind.KERNEL])]] = Lane.COMMUNICATION
+    return Derived(nesting, lane, launch_event_id, step, steps)
 
 
 def launch_calls(calls: dict[int, Columns], process: Ints, correlation: Ints) -> tuple[Ints, Ints]:

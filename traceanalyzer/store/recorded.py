@@ -23,22 +23,48 @@ StepMark = tuple[int, int, int, int, int]
 """Process, thread, code of the name, start, end."""
 
 
+_FIRST_ROOM = 1 << 10
+
+
 class Columns:
-    """Columns that grow by pieces."""
+    """Columns that grow. Their room doubles, so that in large columns no memory is lost between pieces."""
 
-    def __init__(self, *names: str) -> None:
-        self._pieces: dict[str, list[NDArray[Any]]] = {name: [] for name in names}
-        self._names = names
+    def __init__(self, **types: type[np.generic]) -> None:
+        self._types = types
+        self._room: dict[str, NDArray[Any]] = {}
+        self._count = 0
 
-    def add(self, *pieces: NDArray[Any]) -> None:
-        """Appends one piece to each column, in the order of their names."""
-        for name, piece in zip(self._names, pieces, strict=True):
-            self._pieces[name].append(piece)
+    def add(self, **pieces: NDArray[Any]) -> None:
+        """Appends one piece to each column."""
+        count = self._count + len(next(iter(pieces.values())))
+        for name, piece in pieces.items():
+            room = self._room.get(name)
+            if room is None or len(room) < count:
+                room = self._grown(name, count)
+            room[self._count : count] = piece
+        self._count = count
+
+    def _grown(self, name: str, count: int) -> NDArray[Any]:
+        size = max(_FIRST_ROOM, 1 << (count - 1).bit_length())
+        room = np.empty(size, self._types[name])
+        room[: self._count] = self._room.pop(name, room)[: self._count]
+        self._room[name] = room
+        return room
 
     def take(self, name: str) -> NDArray[Any]:
-        """One column as a whole; its pieces are forgotten."""
-        pieces = self._pieces.pop(name)
-        return np.concatenate(pieces) if pieces else np.zeros(0, np.int64)
+        """One column as a whole, which is forgotten here."""
+        room = self._room.pop(name, None)
+        return np.zeros(0, self._types[name]) if room is None else room[: self._count]
+
+
+def thread_columns() -> Columns:
+    """Columns for the nesting events of a thread."""
+    return Columns(event_id=np.int32, start_ns=np.int64, end_ns=np.int64, kind=np.uint8, name=np.int32)
+
+
+def call_columns() -> Columns:
+    """Columns for the API calls of a process."""
+    return Columns(event_id=np.int32, correlation_id=np.int64, start_ns=np.int64)
 
 
 class Recorded:
@@ -52,11 +78,11 @@ class Recorded:
 
     def __init__(self, texts: Texts) -> None:
         self._texts = texts
-        self.threads: dict[tuple[int, int], Columns] = defaultdict(
-            lambda: Columns("event_id", "start_ns", "end_ns", "kind", "name")
+        self.threads: dict[tuple[int, int], Columns] = defaultdict(thread_columns)
+        self.calls: dict[int, Columns] = defaultdict(call_columns)
+        self.operations = Columns(
+            op_id=np.int32, process=np.int64, correlation_id=np.int64, kind=np.uint8, name=np.int32
         )
-        self.calls: dict[int, Columns] = defaultdict(lambda: Columns("event_id", "correlation_id", "start_ns"))
-        self.operations = Columns("op_id", "process", "correlation_id", "kind", "name")
         self.device_operations: Counter[int] = Counter()
         self.collective_operations: list[NDArray[Any]] = []
         self.processes: set[int | None] = set()
@@ -90,41 +116,38 @@ class Recorded:
         devices, counts = np.unique(np.ma.getdata(batch["device"]), return_counts=True)
         self.device_operations.update(dict(zip(devices.tolist(), counts.tolist(), strict=True)))
         self.operations.add(
-            batch["op_id"],
-            _filled(batch, "process", NULL),
-            _filled(batch, "correlation_id", NULL),
-            _filled(batch, "kind", 0),
-            _filled(batch, "name", NO_TEXT),
+            op_id=batch["op_id"],
+            process=_filled(batch, "process", NULL),
+            correlation_id=_filled(batch, "correlation_id", NULL),
+            kind=np.ma.getdata(batch["kind"]),
+            name=_filled(batch, "name", NO_TEXT),
         )
 
     def _see_events(self, batch: Mapping[str, Values]) -> None:
         self._see_times(batch["start_ns"], batch["end_ns"])
         process, thread = _filled(batch, "process", NULL), _filled(batch, "thread", NULL)
-        kind = np.asarray(np.ma.getdata(batch["kind"]), np.uint8)
-        columns = (
-            batch["event_id"],
-            np.asarray(np.ma.getdata(batch["start_ns"]), np.int64),
-            np.asarray(np.ma.getdata(batch["end_ns"]), np.int64),
-            kind,
-            _filled(batch, "name", NO_TEXT).astype(np.int32, copy=False),
-        )
-        nested = _NESTED[kind] & (thread != NULL)
+        events = {
+            "event_id": batch["event_id"],
+            "start_ns": np.ma.getdata(batch["start_ns"]),
+            "end_ns": np.ma.getdata(batch["end_ns"]),
+            "kind": np.ma.getdata(batch["kind"]),
+            "name": _filled(batch, "name", NO_TEXT),
+        }
+        nested = _NESTED[events["kind"]] & (thread != NULL)
         for (of_process, of_thread), rows in _groups(process, thread, nested):
-            self.threads[of_process, of_thread].add(*(_picked(column, rows) for column in columns))
-        self._see_calls(batch, columns, process)
-        self._see_marks(columns, process, thread)
+            self.threads[of_process, of_thread].add(**{name: _picked(values, rows) for name, values in events.items()})
+        if "correlation_id" in batch:
+            self._see_calls(events | {"correlation_id": _filled(batch, "correlation_id", NULL)}, process)
+        self._see_marks(events, process, thread)
 
-    def _see_calls(self, batch: Mapping[str, Values], columns: tuple[NDArray[Any], ...], process: NDArray[Any]) -> None:
-        if "correlation_id" not in batch:
-            return
-        event_id, start, _, kind, _ = columns
-        correlation = _filled(batch, "correlation_id", NULL)
-        calls = (kind == EventKind.API_CALL) & (correlation != NULL) & (process != NULL)
+    def _see_calls(self, events: dict[str, NDArray[Any]], process: NDArray[Any]) -> None:
+        calls = (events["kind"] == EventKind.API_CALL) & (events["correlation_id"] != NULL) & (process != NULL)
         for (of_process, _), rows in _groups(process, np.zeros_like(process), calls):
-            self.calls[of_process].add(*(_picked(column, rows) for column in (event_id, correlation, start)))
+            picked = {name: _picked(events[name], rows) for name in ("event_id", "correlation_id", "start_ns")}
+            self.calls[of_process].add(**picked)
 
-    def _see_marks(self, columns: tuple[NDArray[Any], ...], process: NDArray[Any], thread: NDArray[Any]) -> None:
-        _, start, end, kind, name = columns
+    def _see_marks(self, events: dict[str, NDArray[Any]], process: NDArray[Any], thread: NDArray[Any]) -> None:
+        kind, name = events["kind"], events["name"]
         marks = np.flatnonzero(kind == EventKind.STEP_MARK)
         if len(marks) and not self.has_marks:
             self.has_marks, self.marks = True, []
@@ -132,8 +155,8 @@ class Recorded:
             ranges = np.flatnonzero((kind == EventKind.RANGE) & (name != NO_TEXT))
             marks = ranges[self.named_like_steps()[name[ranges]]] if len(ranges) else ranges
         if len(marks):
-            picked = [column[marks].tolist() for column in (process, thread, name, start, end)]
-            self.marks += zip(*picked, strict=True)
+            columns = (process, thread, name, events["start_ns"], events["end_ns"])
+            self.marks += zip(*(column[marks].tolist() for column in columns), strict=True)
 
     def named_like_steps(self) -> NDArray[np.bool_]:
         """Of every text known so far, whether a range of that name marks a step."""

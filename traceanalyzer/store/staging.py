@@ -6,11 +6,10 @@ wait in memory, and on disk where they grow large; what is needed of them to wor
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from traceanalyzer.errors import SourceError
 from traceanalyzer.schema.batches import HeldBatches, single_if_possible
 from traceanalyzer.schema.column import Column, Table, Type
 from traceanalyzer.schema.kinds import Severity
@@ -24,6 +23,7 @@ _TIMES = ("start_ns", "end_ns", "t_ns")
 
 NUMBERED = {"gpu_ops": "op_id", "cpu_events": "event_id"}
 """Tables whose rows are numbered in the order of writing."""
+_MOST_NUMBERED = 1 << 31
 
 STAGED = tuple(
     t for t in TABLES if t.name not in ("runs", "captures", "stack_nodes", "stack_changes", "quality", "steps")
@@ -47,6 +47,7 @@ class Staging:
     """
 
     def __init__(self, path: object, keep_environment: bool = False) -> None:
+        self._path = path
         self.texts = Texts(keep_homes=keep_environment)
         self.stacks = Stacks(self.texts)
         self.facts = CaptureFacts()
@@ -57,7 +58,10 @@ class Staging:
         self.held = {table.name: HeldBatches(path) for table in STAGED}
 
     def write(self, table: str, columns: Mapping[str, Values]) -> None:
-        """Append rows, as `Sink.write` says. Raises `ValueError` for columns that the table does not have."""
+        """Append rows, as `Sink.write` says.
+
+        Raises `ValueError` for columns that the table does not have, `SourceError` where there are too many rows.
+        """
         declared = _COLUMNS[TABLE_BY_NAME[table].name]
         if unknown := set(columns) - set(declared):
             raise ValueError(f"{table} has no columns {sorted(unknown)} for readers")
@@ -66,7 +70,10 @@ class Staging:
         if not count:
             return
         if number := NUMBERED.get(table):
-            batch[number] = _count_up(self.rows[table], count)
+            first = self.rows[table]
+            if first + count > _MOST_NUMBERED:
+                raise SourceError(self._path, f"more than {_MOST_NUMBERED:,} rows of {table}", "cut it into parts")
+            batch[number] = np.arange(first, first + count, dtype=np.int32)
         self.rows[table] += count
         batch = self._without_absurd_times(batch)
         self.recorded.see(table, batch)
@@ -93,10 +100,6 @@ class Staging:
         """Forget the rows."""
         for held in self.held.values():
             held.close()
-
-
-def _count_up(first: int, count: int) -> NDArray[Any]:
-    return np.arange(first, first + count, dtype=np.int32 if first + count < 1 << 31 else np.int64)
 
 
 def _nulls_masked(column: Column, values: Values) -> Values:

@@ -1,6 +1,5 @@
 """Rows of a staged capture as the stored tables have them: codes become the store's ids, derived columns are added."""
 
-import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +15,8 @@ from traceanalyzer.schema.tables import TABLE_BY_NAME
 from traceanalyzer.store.derive import Derived
 from traceanalyzer.store.staging import NODE_COLUMNS, STAGED, Staging
 
-_ROW_GROUP = 122_880
-BATCH_ROWS = 2 * _ROW_GROUP
-"""Rows that are stored at once: a row group of the engine for each of two threads."""
+BATCH_ROWS = 122_880
+"""Rows that are stored at once: a row group of the engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +41,7 @@ def store_rows(connection: duckdb.DuckDBPyConnection, staging: Staging, derived:
             batches = _devices(list(batches), staging)
         for batch in batches:
             append(connection, f"stored.{table.name}", _stored(table.name, batch, numbers))
-    for changes in derived.changes:
+    for changes in derived.nesting.changes():
         append(connection, "stored.stack_changes", _stored("stack_changes", changes, numbers))
     if derived.steps:
         append(connection, "stored.steps", _stored("steps", _steps(derived), numbers))
@@ -52,34 +50,18 @@ def store_rows(connection: duckdb.DuckDBPyConnection, staging: Staging, derived:
 def append(connection: duckdb.DuckDBPyConnection, table: str, columns: Mapping[str, Values]) -> None:
     """Append numpy columns to a table of the engine."""
     count = len(next(iter(columns.values())))
-    rows = {name: values for name, values in columns.items() if count == 1 or not is_single(values)}
-    selected = ", ".join(name if name in rows else str(columns[name][0]) for name in columns)
-    if not rows:
-        connection.execute(f"INSERT INTO {table} ({', '.join(columns)}) SELECT {selected} FROM range({count})")
-        return
-    connection.register("batch_of_rows", rows)
-    try:
-        source = "batch_of_rows"
-        if count > _ROW_GROUP:
-            # From a table of its own the engine stores row groups in several threads, in their order.
-            connection.execute("CREATE OR REPLACE TEMP TABLE waiting_rows AS SELECT * FROM batch_of_rows")
-            source = "waiting_rows"
-        connection.execute(f"INSERT INTO {table} ({', '.join(columns)}) SELECT {selected} FROM {source}")
-        if count > _ROW_GROUP:
-            connection.execute("DROP TABLE waiting_rows")
-    finally:
-        with contextlib.suppress(duckdb.TransactionException):  # after an error, which says more
-            connection.unregister("batch_of_rows")
+    batch_of_rows = {name: values for name, values in columns.items() if count == 1 or not is_single(values)}
+    selected = ", ".join(name if name in batch_of_rows else str(columns[name][0]) for name in columns)
+    source = "batch_of_rows" if batch_of_rows else f"range({count})"
+    # The engine finds the variable by its name. A registered view it would keep, with all rows, until the commit.
+    connection.execute(f"INSERT INTO {table} ({', '.join(columns)}) SELECT {selected} FROM {source}")
 
 
 def _with_nesting(batch: dict[str, Values], staging: Staging, derived: Derived) -> dict[str, Values]:
     event_id = np.asarray(batch["event_id"])
     kinds = staging.recorded.event_kinds(batch["kind"], batch["name"]) if "name" in batch else batch["kind"]
-    nesting = {
-        "parent_id": _null_below_zero(derived.parent_id[event_id]),
-        "depth": _null_below_zero(derived.depth[event_id]),
-        "node_id": _null_below_zero(derived.node[event_id]),
-    }
+    columns = zip(("parent_id", "depth", "node_id"), derived.nesting.of_events(event_id), strict=True)
+    nesting = {name: _null_below_zero(values) for name, values in columns}
     return batch | {"kind": kinds} | nesting
 
 

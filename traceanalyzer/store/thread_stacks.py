@@ -53,7 +53,7 @@ class ThreadStacks:
 
 
 def labels(kind: NDArray[np.uint8], name: NDArray[np.int32]) -> Ints:
-    """Kind and name of events as one number each, below 2 ** 36 and in it a name of up to 31 bits; -1 is no name."""
+    """Kind and name of events as one number each; the name -1 is none."""
     return kind.astype(np.int64) << 32 | (name.astype(np.int64) + 1)
 
 
