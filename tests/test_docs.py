@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import traceanalyzer
-from traceanalyzer.cli.reference import command_reference
+from traceanalyzer.cli.reference import command_reference, help_module
 from traceanalyzer.passes.causes import Cause
 from traceanalyzer.passes.reference import results_reference
 from traceanalyzer.schema.reference import schema_reference
@@ -59,6 +59,7 @@ def test_every_exported_name_is_there():
         ("docs/reference/schema.md", schema_reference),
         ("docs/reference/results.md", results_reference),
         ("docs/reference/cli.md", command_reference),
+        ("traceanalyzer/cli/help_text.py", help_module),
     ],
 )
 def test_generated_pages_are_current(page, make):

@@ -6,8 +6,6 @@ with traceanalyzer.open("traceanalyzer.duckdb") as traces:
     print(traces.gaps(rank="all").to_polars())
 """
 
-from typing import TYPE_CHECKING
-
 from traceanalyzer.errors import (
     ExportError,
     SchemaVersionError,
@@ -20,6 +18,7 @@ from traceanalyzer.errors import (
 )
 from traceanalyzer.version import __version__
 
+TYPE_CHECKING = False  # as type checkers know it; the module `typing` would take longer to import than all of this
 if TYPE_CHECKING:
     from traceanalyzer.ingestion import ingest
     from traceanalyzer.traceset import TraceSet, open  # noqa: A004

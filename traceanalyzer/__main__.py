@@ -1,6 +1,6 @@
 """`python -m traceanalyzer` is the command `traceanalyzer`."""
 
-from traceanalyzer.cli.main import main
+from traceanalyzer.cli.start import main
 
 if __name__ == "__main__":
     main()

@@ -48,6 +48,25 @@ def test_help_imports_no_engine(arguments):
     assert [m for m in modules if m in ENGINES] == []
 
 
+@pytest.mark.parametrize("arguments", [[], ["-h"], ["--help"]])
+def test_help_is_printed_before_anything_is_imported(arguments, call, monkeypatch):
+    code = (
+        "import json, sys\nfrom traceanalyzer.cli.start import main\nmain()\n"
+        "print(json.dumps(sorted(sys.modules)), file=sys.stderr)"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        env=environment | {"PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    monkeypatch.setenv("COLUMNS", "80")
+    assert done.stdout == call("--help").out
+    assert {"click", "traceanalyzer.cli.main"} & set(json.loads(done.stderr)) == set()
+
+
 def test_completion_imports_no_engine():
     code = (
         "import json, sys\nfrom traceanalyzer.cli.main import run\nrun([])\njson.dump(sorted(sys.modules), sys.stderr)"

@@ -81,9 +81,10 @@ def test_help_version_and_no_command_are_answers(call):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a shell")
+@pytest.mark.parametrize("arguments", ["gaps --help", "--help"])
 @pytest.mark.parametrize(("where", "code"), [(">&-", 0), ("2>&-", 0), (">/dev/full", 2)])
-def test_output_that_cannot_be_written(where, code):
-    command = f"{shlex.quote(sys.executable)} -m traceanalyzer gaps --help {where}"
+def test_output_that_cannot_be_written(arguments, where, code):
+    command = f"{shlex.quote(sys.executable)} -m traceanalyzer {arguments} {where}"
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(["sh", "-c", command], capture_output=True, check=False, env=environment)
     assert done.returncode == code and b"Traceback" not in done.stderr
