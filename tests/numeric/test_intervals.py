@@ -4,7 +4,16 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceanalyzer.numeric.intervals import depths, holes, intersect, measure, open_before, subtract, union
+from traceanalyzer.numeric.intervals import (
+    depths,
+    holes,
+    intersect,
+    measure,
+    measure_before,
+    open_before,
+    subtract,
+    union,
+)
 
 SPANS = st.lists(st.tuples(st.integers(-20, 20), st.integers(-3, 15)), max_size=12)
 
@@ -71,3 +80,13 @@ def test_open_before_counts_what_began_earlier_and_goes_on(spans, instants):
     start, end = arrays(spans)
     slow = [sum(a < x < b for a, b in zip(start.tolist(), end.tolist(), strict=True)) for x in instants]
     assert open_before(start, end, np.array(instants, np.int64)).tolist() == slow
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 6)), max_size=8), st.lists(st.integers(-3, 40), max_size=6)
+)
+def test_what_lies_before_an_instant_is_the_sum_of_what_does(spans, instants):
+    start, end = union(np.array([s for s, _ in spans], np.int64), np.array([s + d for s, d in spans], np.int64))
+    covered = {t for s, d in spans for t in range(s, s + d)}
+    found = measure_before(start, end, np.array(instants, np.int64))
+    assert found.tolist() == [sum(t < instant for t in covered) for instant in instants]

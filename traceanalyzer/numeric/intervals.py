@@ -33,6 +33,16 @@ def holes(start: Ints, end: Ints, low: int, high: int) -> tuple[Ints, Ints]:
     return left[empty], right[empty]
 
 
+def measure_before(start: Ints, end: Ints, instants: Ints) -> Ints:
+    """How much of disjoint sorted intervals lies before each instant: differences give what lies between two."""
+    if not len(start):
+        return np.zeros(len(instants), np.int64)
+    sums = np.append(0, np.cumsum(end - start))
+    begun = np.searchsorted(start, instants, side="right")
+    rest = np.maximum(end[np.maximum(begun - 1, 0)] - instants, 0)
+    return sums[begun] - np.where(begun > 0, rest, 0)
+
+
 def intersect(a_start: Ints, a_end: Ints, b_start: Ints, b_end: Ints) -> tuple[Ints, Ints]:
     """Intersection of two sets of disjoint sorted intervals."""
     if not len(a_start) or not len(b_start):

@@ -120,11 +120,12 @@ def _sums(scope: Scope, part: DeviceGaps) -> dict[tuple[int | None, str], int]:
             continue
         mine = pieces.cause == cause
         spans.append((f"idle:{Cause(cause).text}", pieces.start[mine], pieces.end[mine]))
+    numbers: list[int | None] = [*steps.step.tolist(), None]
     sums: dict[tuple[int | None, str], int] = {}
     for category, start, end in spans:
         _, low, high, which = cut_intervals(at, index, start, end)
+        of_step = np.zeros(len(numbers), np.int64)
+        np.add.at(of_step, which, high - low)  # outside of all steps is -1, the last place
         for k in np.unique(which).tolist():
-            inside = which == k
-            step = int(steps.step[k]) if k >= 0 else None
-            sums[step, category] = sums.get((step, category), 0) + int((high[inside] - low[inside]).sum())
+            sums[numbers[k], category] = sums.get((numbers[k], category), 0) + int(of_step[k])
     return sums

@@ -57,7 +57,7 @@ def load_marks(scope: Scope, capture: int) -> list[Mark]:
     ).fetchall()
     matching = {name_id: text for name_id, text in names if pattern.fullmatch(text)}
     found = scope.connection.execute(
-        f"""SELECT process, thread, name, start_ns, end_ns FROM stored.cpu_events
+        f"""SELECT process, coalesce(thread, {NULL}), name, start_ns, end_ns FROM stored.cpu_events
         WHERE capture = ? AND kind IN ({int(EventKind.RANGE)}, {int(EventKind.STEP_MARK)})
             AND name IN (SELECT unnest(?::INTEGER[])) AND process IS NOT NULL
         ORDER BY process, thread, start_ns, end_ns DESC""",

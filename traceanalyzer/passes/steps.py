@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from traceanalyzer.numeric.intervals import measure
+from traceanalyzer.numeric.intervals import measure_before, union
 from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
 from traceanalyzer.passes.gaps import CAPTURE, DEVICE, RANK
-from traceanalyzer.passes.operations import Operations, busy_without_compute, clip, load_operations
+from traceanalyzer.passes.operations import Operations, busy_without_compute, load_operations
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.passes.step_marks import (
     DeviceSteps,
@@ -92,6 +92,7 @@ def _rows(
     warmup = warmup_count(found.end - found.start, scope.selection.warmup)
     incomplete = first_is_incomplete(ops, found)
     at = {int(step): k for k, step in enumerate(found.step.tolist())}
+    inside = _inside(ops, found)
     rows: list[tuple[object, ...]] = []
     for mark in marks:
         host = (*place, mark.step, mark.start, mark.end, mark.end - mark.start)
@@ -100,9 +101,7 @@ def _rows(
             rows.append((*host, None, False, *[None] * 7, False))
             continue
         low, high = int(found.start[k]), int(found.end[k])
-        inside = clip(ops, low, high)
-        busy = measure(inside.start, inside.end)
-        exposed_start, exposed_end = busy_without_compute(inside)[0]
+        busy, compute, communication, exposed = inside[k]
         rows.append(
             (
                 *host,
@@ -110,15 +109,27 @@ def _rows(
                 k < warmup,
                 busy,
                 high - low - busy,
-                inside.lane_ns(Lane.COMPUTE),
-                inside.lane_ns(Lane.COMMUNICATION),
-                int((exposed_end - exposed_start).sum()),
+                compute,
+                communication,
+                exposed,
                 low,
                 high,
                 k == 0 and incomplete,
             )
         )
     return rows
+
+
+def _inside(ops: Operations, found: DeviceSteps) -> list[list[int]]:
+    """Of each device step the time with any operation, with compute, with communication, and with that alone."""
+    parts = (
+        union(ops.start, ops.end),
+        ops.lane_union(Lane.COMPUTE),
+        ops.lane_union(Lane.COMMUNICATION),
+        busy_without_compute(ops)[0],
+    )
+    times = [measure_before(*part, found.end) - measure_before(*part, found.start) for part in parts]
+    return [list(map(int, of_step)) for of_step in zip(*times, strict=True)]
 
 
 def _finding(rank: int | None, ops: Operations, found: DeviceSteps, scope: Scope) -> list[Finding]:
