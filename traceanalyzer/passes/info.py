@@ -6,9 +6,8 @@ from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
 from traceanalyzer.passes.gaps import CAPTURE, RANK
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.schema.column import Column, Type
-from traceanalyzer.schema.kinds import EventKind, SampleKind, Severity
+from traceanalyzer.schema.kinds import EventKind, Lane, OpKind, SampleKind, Severity
 from traceanalyzer.schema.tables import CAPTURES, DEVICES
-from traceanalyzer.store.database import first_row
 from traceanalyzer.units import Unit
 
 _CAPTURE_COLUMNS = [
@@ -121,8 +120,8 @@ def info(scope: Scope) -> Answer:
     ).fetchall()
     ranks, sources = {row[1]: row[7] for row in captures}, {row[1]: row[3] for row in captures}
     answers: list[tuple[object, ...]] = []
-    for capture in scope.captures:
-        for question, answerable, reason in _answers(_facts(scope, capture)):
+    for capture, facts in _facts(scope).items():
+        for question, answerable, reason in _answers(facts):
             answers.append((capture, ranks[capture], question, answerable, reason))
     frames = (
         Frame.of_rows(CAPTURE_TABLE, captures),
@@ -147,55 +146,60 @@ def info(scope: Scope) -> Answer:
     return answer
 
 
-def _facts(scope: Scope, capture: int) -> _Facts:
-    def count(table: str, condition: str = "true") -> int:
-        query = f"SELECT count(*) FROM stored.{table} WHERE capture = ? AND {condition}"
-        found = first_row(scope.connection.execute(query, [capture]))
-        return int(found[0]) if found else 0
+_LAUNCHES = (
+    f"kind = {int(EventKind.API_CALL)} AND name IN (SELECT name_id FROM stored.names"
+    " WHERE regexp_matches(text, '^(cuda|cu|hip)\\w*(LaunchKernel|LaunchCooperative|GraphLaunch)', 'i'))"
+)
+_COUNTED = {
+    "gpu_ops": {
+        "ops": "true",
+        "launched": "launch_event_id IS NOT NULL",
+        "communication": f"lane = {int(Lane.COMMUNICATION)}",
+        "graphs": f"kind = {int(OpKind.GRAPH)}",
+    },
+    "cpu_events": {
+        "calls": f"kind = {int(EventKind.API_CALL)}",
+        "launches": _LAUNCHES,
+        "frames": f"kind = {int(EventKind.PYTHON_FRAME)}",
+        "operators": f"kind = {int(EventKind.OPERATOR)}",
+        "ranges": f"kind = {int(EventKind.RANGE)}",
+        "shapes": f"kind = {int(EventKind.OPERATOR)} AND args IS NOT NULL",
+        "host_communication": f"kind = {int(EventKind.HOST_COMMUNICATION)}",
+    },
+    "samples": {
+        "python_samples": f"kind = {int(SampleKind.PYTHON)}",
+        "native_samples": f"kind = {int(SampleKind.NATIVE)}",
+    },
+    "steps": {"steps": "true"},
+    "collectives": {"collectives": "true"},
+    "memory_events": {"memory": "true"},
+    "metric_samples": {"metrics": "true"},
+    "kernel_profiles": {"profiles": "true"},
+    "kernel_summaries": {"summaries": "true"},
+}
+"""What is counted of a capture: by tables, the facts and which rows count for them."""
 
-    kinds = dict(
+
+def _facts(scope: Scope) -> dict[int, _Facts]:
+    """What each capture holds."""
+    counts = {capture: {fact: 0 for facts in _COUNTED.values() for fact in facts} for capture in scope.captures}
+    for table, facts in _COUNTED.items():
+        sums = ", ".join(f"count(*) FILTER ({condition})" for condition in facts.values())
+        query = f"SELECT capture, {sums} FROM stored.{table} WHERE capture IN {scope.numbers()} GROUP BY capture"
+        for capture, *found in scope.connection.execute(query).fetchall():
+            counts[capture].update(zip(facts, found, strict=True))
+    instead = dict(
         scope.connection.execute(
-            "SELECT kind::INTEGER, count(*) FROM stored.cpu_events WHERE capture = ? GROUP BY kind", [capture]
+            f"""SELECT capture, string_agg(text, ' ' ORDER BY text) FROM stored.quality
+            WHERE capture IN {scope.numbers()} AND code IN (SELECT unnest(?::VARCHAR[])) GROUP BY capture""",
+            [list(INSTEAD_OF_OPS)],
         ).fetchall()
     )
-    row = first_row(
-        scope.connection.execute(
-            f"""SELECT count(*) FROM stored.cpu_events e JOIN stored.names n ON n.name_id = e.name
-        WHERE e.capture = ? AND e.kind = {int(EventKind.API_CALL)}
-            AND regexp_matches(n.text, '^(cuda|cu|hip)\\w*(LaunchKernel|LaunchCooperative|GraphLaunch)', 'i')""",
-            [capture],
-        )
-    )
-    instead = first_row(
-        scope.connection.execute(
-            """SELECT string_agg(text, ' ' ORDER BY text) FROM stored.quality
-            WHERE capture = ? AND code IN (SELECT unnest(?::VARCHAR[]))""",
-            [capture, list(INSTEAD_OF_OPS)],
-        )
-    )
-    return _Facts(
-        ops=count("gpu_ops"),
-        launched=count("gpu_ops", "launch_event_id IS NOT NULL"),
-        calls=kinds.get(EventKind.API_CALL, 0),
-        launches=int(row[0]) if row else 0,
-        frames=kinds.get(EventKind.PYTHON_FRAME, 0),
-        operators=kinds.get(EventKind.OPERATOR, 0),
-        ranges=kinds.get(EventKind.RANGE, 0),
-        python_samples=count("samples", f"kind = {int(SampleKind.PYTHON)}"),
-        native_samples=count("samples", f"kind = {int(SampleKind.NATIVE)}"),
-        steps=count("steps"),
-        collectives=count("collectives"),
-        communication=count("gpu_ops", "lane = 1"),
-        memory=count("memory_events"),
-        metrics=count("metric_samples"),
-        graphs=count("gpu_ops", "kind = 3"),
-        shapes=count("cpu_events", f"kind = {int(EventKind.OPERATOR)} AND args IS NOT NULL"),
-        host_communication=kinds.get(EventKind.HOST_COMMUNICATION, 0),
-        instead_of_ops=instead[0] if instead else None,
-        profiles=count("kernel_profiles"),
-        summaries=count("kernel_summaries"),
-        is_ncu=count("captures", "source = 'ncu'") > 0,
-    )
+    sources = dict(scope.connection.execute("SELECT capture, source FROM stored.captures").fetchall())
+    return {
+        capture: _Facts(instead_of_ops=instead.get(capture), is_ncu=sources[capture] == "ncu", **found)
+        for capture, found in counts.items()
+    }
 
 
 def _answers(facts: _Facts) -> list[tuple[str, bool | None, str]]:
