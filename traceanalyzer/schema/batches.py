@@ -50,7 +50,9 @@ class HeldBatches:
             self._file.flush()
         except OSError as error:
             raise SourceError(
-                self._path, f"cannot be unpacked to {tempfile.gettempdir()} ({error.strerror or error})", "set TMPDIR"
+                self._path,
+                f"its rows find no room in {tempfile.gettempdir()} ({error.strerror or error})",
+                "set TMPDIR to a folder with more",
             ) from error
         self._on_disk += len(self._batches)
         self._batches, self._bytes = [], 0
