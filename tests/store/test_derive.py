@@ -85,3 +85,10 @@ class TestRangesNamedLikeSteps:
         kinds, recorded = self.seen((EventKind.RANGE, "step 1"), (EventKind.STEP_MARK, "ProfilerStep#7"))
         assert kinds == [EventKind.RANGE, EventKind.STEP_MARK]
         assert [s[2] for s in derive_steps(recorded, recorded._texts.all)] == [7]
+
+    def test_stay_ranges_where_the_reader_knows_better_marks(self):
+        _, recorded = self.seen((EventKind.RANGE, "step 1"))
+        recorded.forget_ranges()
+        assert derive_steps(recorded, recorded._texts.all) == []
+        kinds = np.array([EventKind.RANGE], np.uint8)
+        assert recorded.event_kinds(kinds, np.array([0])).tolist() == [EventKind.RANGE]

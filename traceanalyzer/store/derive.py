@@ -72,6 +72,8 @@ class Derived:
 
 def derive(staging: Staging) -> Derived:
     """Work out all derived columns. What was recorded for it is used up."""
+    if not staging.facts.ranges_mark_steps:
+        staging.recorded.forget_ranges()
     steps = derive_steps(staging.recorded, staging.texts.all)
     nesting = derive_stacks(staging)
     return _derive_operations(staging, nesting, steps)

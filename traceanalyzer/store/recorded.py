@@ -158,6 +158,11 @@ class Recorded:
             columns = (process, thread, name, events["start_ns"], events["end_ns"])
             self.marks += zip(*(column[marks].tolist() for column in columns), strict=True)
 
+    def forget_ranges(self) -> None:
+        """Takes no range as a step mark, whatever its name."""
+        if not self.has_marks:
+            self.marks = []
+
     def named_like_steps(self) -> NDArray[np.bool_]:
         """Of every text known so far, whether a range of that name marks a step."""
         known, texts = self._named_like_steps, self._texts.all

@@ -213,6 +213,7 @@ class TorchReader:
         write_devices(self._sink, self._text.metadata, self._operations.devices)
         self._sink.facts.whole = self._text.whole and self._file.damage is None
         self._sink.facts.several_ranks = self._has_several_processes()
+        self._sink.facts.ranges_mark_steps = False  # steps are those of the profiler
         write_facts(self._sink, self._text.metadata, self._collectives.ranks, self._extent.of_recording())
         self._note_damage()
         self._note_gaps_in_records()
