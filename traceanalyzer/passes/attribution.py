@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from traceanalyzer.numeric.grouping import groups
 from traceanalyzer.numeric.nesting import cut_intervals
 from traceanalyzer.passes.causes import Cause, Reason
 from traceanalyzer.passes.operations import NULL, Operations
@@ -133,9 +134,10 @@ def _before_launch(scope: Scope, ops: Operations, gaps: Gaps) -> _Part:
     if not len(waiting):
         return _empty()
     parts: list[_Part] = []
-    threads = np.stack((gaps.process[waiting], gaps.thread[waiting]), axis=1)
-    for process, thread in np.unique(threads, axis=0).tolist():
-        mine = waiting[(threads == (process, thread)).all(axis=1)]
+    threads = groups(gaps.process[waiting], gaps.thread[waiting])
+    for number, row in enumerate(waiting[threads.row].tolist()):
+        process, thread = int(gaps.process[row]), int(gaps.thread[row])
+        mine = waiting[threads.of_row == number]
         events = load_thread(scope, ops.device.capture, process, thread, input_range)
         which, low, high, event = events.timeline.cut(gaps.start[mine], upto[mine])
         gap = mine[which]
@@ -176,17 +178,15 @@ def _split_copies(
 def _with_stacks(events: ThreadEvents, event: Ints, gap: Ints, low: Ints, high: Ints, cause: Ints) -> _Part:
     """Pieces with the stack of their innermost event, cut where an event around it ends before it does."""
     node = np.append(events.node, -1)[event]
-    changing = np.isin(event, list(events.changes))
+    changing = np.isin(event, events.changes.event)
     if not changing.any():
         return _part(gap, low, high, cause, node)
-    parts = [_part(gap[~changing], low[~changing], high[~changing], cause[~changing], node[~changing])]
-    rows = np.flatnonzero(changing)
-    rows = rows[np.argsort(event[rows], kind="stable")]
-    for mine in np.split(rows, np.flatnonzero(np.diff(event[rows])) + 1):
-        position = int(event[mine[0]])
-        which, start, end, later = cut_intervals(*events.changes[position], low[mine], high[mine])
-        which = mine[which]
-        parts.append(_part(gap[which], start, end, cause[which], np.where(later >= 0, later, node[which])))
+    which, start, end, later = events.changes.cut(event[changing], low[changing], high[changing])
+    which = np.flatnonzero(changing)[which]
+    parts = (
+        _part(gap[~changing], low[~changing], high[~changing], cause[~changing], node[~changing]),
+        _part(gap[which], start, end, cause[which], np.where(later >= 0, later, node[which])),
+    )
     return tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))  # type: ignore[return-value]
 
 
@@ -318,9 +318,9 @@ def _in_flight(scope: Scope, ops: Operations) -> tuple[NDArray[np.bool_], NDArra
         [ops.device.capture, ops.device.device],
     ).fetchall()
     first = {(NULL if p is None else p, NULL if s is None else s): start for p, s, start in got}
-    streams = np.stack((ops.process, ops.stream), axis=1)
-    distinct, inverse = np.unique(streams, axis=0, return_inverse=True)
-    limits = np.array([first.get((p, s), NULL) for p, s in distinct.tolist()], np.int64)[inverse.reshape(-1)]
+    streams = groups(ops.process, ops.stream)
+    keys = zip(ops.process[streams.row].tolist(), ops.stream[streams.row].tolist(), strict=True)
+    limits = np.array([first.get(key, NULL) for key in keys], np.int64)[streams.of_row]
     known = limits != NULL
     return (ops.launch == NULL) & known & (ops.original_start <= limits), known
 

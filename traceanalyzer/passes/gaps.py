@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from traceanalyzer.numeric.grouping import groups
 from traceanalyzer.numeric.intervals import intersect
 from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
 from traceanalyzer.passes.attribution import Gaps, Pieces, attribute, find_gaps
@@ -291,29 +292,23 @@ def _device_row(part: DeviceGaps, lane: str) -> tuple[object, ...]:
 
 def _cause_rows(part: DeviceGaps) -> list[tuple[object, ...]]:
     pieces = part.pieces
-    key = pieces.cause * len(Reason) + pieces.reason
-    distinct, inverse = np.unique(key, return_inverse=True)
-    idle = np.zeros(len(distinct), np.int64)
-    np.add.at(idle, inverse.reshape(-1), pieces.end - pieces.start)
-    count = np.bincount(inverse.reshape(-1), minlength=len(distinct))
+    found = groups(pieces.cause, pieces.reason)
+    keys = zip(pieces.cause[found.row].tolist(), pieces.reason[found.row].tolist(), strict=True)
+    idle, count = found.sums(pieces.end - pieces.start), found.counts()
     place = (part.device.capture, part.device.rank, part.device.device)
     total = int(idle.sum())
     rows: list[tuple[object, ...]] = [
-        (*place, Cause(k // len(Reason)).text, Reason(k % len(Reason)).text, ns, n, ns / total)
-        for k, ns, n in zip(distinct.tolist(), idle.tolist(), count.tolist(), strict=True)
+        (*place, Cause(cause).text, Reason(reason).text, ns, n, ns / total)
+        for (cause, reason), ns, n in zip(keys, idle.tolist(), count.tolist(), strict=True)
     ]
     return sorted(rows, key=lambda r: (-int(str(r[5])), str(r[3])))
 
 
 def _grouped(pieces: Pieces) -> Iterator[tuple[int, int, int, int, int]]:
     """(cause, reason, node, idle, count) of every distinct cause, reason and stack."""
-    keys = np.stack((pieces.cause, pieces.reason, pieces.node), axis=1)
-    distinct, inverse = np.unique(keys, axis=0, return_inverse=True)
-    idle = np.zeros(len(distinct), np.int64)
-    np.add.at(idle, inverse.reshape(-1), pieces.end - pieces.start)
-    count = np.bincount(inverse.reshape(-1), minlength=len(distinct))
-    for (cause, reason, node), ns, n in zip(distinct.tolist(), idle.tolist(), count.tolist(), strict=True):
-        yield cause, reason, node, ns, n
+    found = groups(pieces.cause, pieces.reason, pieces.node)
+    keys = (column[found.row].tolist() for column in (pieces.cause, pieces.reason, pieces.node))
+    yield from zip(*keys, found.sums(pieces.end - pieces.start).tolist(), found.counts().tolist(), strict=True)
 
 
 def _longest(parts: list[DeviceGaps], top: int) -> list[Ints]:
@@ -334,8 +329,14 @@ def _longest(parts: list[DeviceGaps], top: int) -> list[Ints]:
 
 def _largest_piece(pieces: Pieces, count: int) -> tuple[Ints, Ints]:
     """Cause and node of the largest piece of each gap; of equal ones the first."""
-    order = np.lexsort((pieces.start, pieces.start - pieces.end, pieces.gap))
-    first = order[np.searchsorted(pieces.gap[order], np.arange(count))] if len(pieces) else np.zeros(0, np.intp)
+    if not len(pieces):
+        return pieces.cause, pieces.node
+    # Pieces come in the order of gaps and time, and every gap has one at least.
+    begins = np.searchsorted(pieces.gap, np.arange(count))
+    length = pieces.end - pieces.start
+    largest = np.maximum.reduceat(length, begins)
+    places = np.flatnonzero(length == largest[pieces.gap])
+    first = places[np.searchsorted(pieces.gap[places], np.arange(count))]
     return pieces.cause[first], pieces.node[first]
 
 

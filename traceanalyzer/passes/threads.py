@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from traceanalyzer.numeric.grouping import groups
 from traceanalyzer.numeric.intervals import union
-from traceanalyzer.numeric.nesting import Timeline, nest, timeline
+from traceanalyzer.numeric.nesting import Timeline, cut_intervals, nest, timeline
 from traceanalyzer.passes.causes import (
     Cause,
     cause_of_event,
@@ -23,6 +24,35 @@ _NESTED = ", ".join(str(int(kind)) for kind in NESTED_KINDS)
 
 
 @dataclass(frozen=True, slots=True)
+class Changes:
+    """Of events that go on after one around them has ended: position, instant, and the stack from there on.
+
+    Sorted by position and instant.
+    """
+
+    event: Ints
+    instant: Ints
+    node: Ints
+
+    def cut(self, event: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+        """Intervals of events cut where their stacks change: (interval, start, end, node), node -1 before the first
+        change. All lie within the time of their events."""
+        # All events share one axis, on which instants count by their order: that of the n-th begins n lengths later.
+        edges = np.unique(np.concatenate((low, high, self.instant)))
+        low, high, instant = (np.searchsorted(edges, times) for times in (low, high, self.instant))
+        changing = self.event[np.append(True, self.event[1:] != self.event[:-1])]
+        base = np.arange(len(changing)) * len(edges)
+        at = np.concatenate((base, np.searchsorted(changing, self.event) * len(edges) + instant))
+        node = np.concatenate((np.full(len(base), -1, np.int64), self.node))
+        order = np.argsort(at, kind="stable")  # a change at the very start comes after the base, and holds
+        at, node = at[order], node[order]
+        holds = np.append(at[1:] != at[:-1], True)
+        shift = np.searchsorted(changing, event) * len(edges)
+        which, start, end, found = cut_intervals(at[holds], node[holds], low + shift, high + shift)
+        return which, edges[start - shift[which]], edges[end - shift[which]], found
+
+
+@dataclass(frozen=True, slots=True)
 class ThreadEvents:
     """Nested events of a thread in the order of their numbers, and the innermost one at each instant."""
 
@@ -34,8 +64,7 @@ class ThreadEvents:
     cause: Ints
     timeline: Timeline
     names: dict[int, str]
-    changes: dict[int, tuple[Ints, Ints]]
-    """Of events that go on after one around them has ended: by position, (instants, nodes from there on)."""
+    changes: "Changes"
 
     def cause_of(self, event: Ints) -> Ints:
         """Cause of time in which an event (a position, -1 for none) is innermost."""
@@ -73,28 +102,24 @@ def load_thread(
     )
 
 
-def _changes(scope: Scope, capture: int, event_id: Ints) -> dict[int, tuple[Ints, Ints]]:
-    rows = scope.connection.execute(
+def _changes(scope: Scope, capture: int, event_id: Ints) -> Changes:
+    got = scope.connection.execute(
         "SELECT event_id, from_ns, node_id FROM stored.stack_changes WHERE capture = ? ORDER BY event_id, from_ns",
         [capture],
-    ).fetchall()
-    found: dict[int, list[tuple[int, int]]] = {}
-    for event, instant, node in rows:
-        position = int(np.searchsorted(event_id, event))
-        if position < len(event_id) and event_id[position] == event:
-            found.setdefault(position, []).append((instant, node))
-    return {k: (np.array([a for a, _ in v], np.int64), np.array([n for _, n in v], np.int64)) for k, v in found.items()}
+    ).fetchnumpy()
+    event, instant, node = (np.asarray(got[name], np.int64) for name in ("event_id", "from_ns", "node_id"))
+    mine = np.flatnonzero(np.isin(event, event_id))
+    return Changes(np.searchsorted(event_id, event[mine]), instant[mine], node[mine])
 
 
 def _causes(
     kind: Ints, name: Ints, parent: Ints, depth: Ints, names: dict[int, str], input_range: re.Pattern[str] | None
 ) -> Ints:
     """Cause of each event; the outermost event that decides for what is inside it decides there, but in API calls."""
-    labels = np.stack((kind, name), axis=1)
-    distinct, inverse = np.unique(labels, axis=0, return_inverse=True)
-    inverse = inverse.reshape(-1)
+    labels = groups(kind, name)
+    inverse = labels.of_row
     own, outer = [], []
-    for k, n in distinct.tolist():
+    for k, n in zip(kind[labels.row].tolist(), name[labels.row].tolist(), strict=True):
         text = names.get(n, "")
         own.append(int(cause_of_event(EventKind(k), text, input_range)))
         decides = outermost_cause(EventKind(k), text, input_range)
