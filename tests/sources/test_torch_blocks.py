@@ -57,7 +57,7 @@ def _read(folder: Path, text: bytes, block_bytes: int) -> tuple[list[tuple[str |
     path = folder / "t.json"
     path.write_bytes(text)
     blocks = TraceText(TraceFile(path), block_bytes)
-    return [(event.name, bytes(event.ts)) for events in blocks for event in events], blocks
+    return [(event.name, bytes(event.ts)) for rows in blocks for event in rows.events], blocks
 
 
 @_SETTINGS

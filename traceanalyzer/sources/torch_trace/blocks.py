@@ -16,6 +16,7 @@ from traceanalyzer.errors import SourceError, UnknownFormatError
 from traceanalyzer.sources.files import TraceFile
 from traceanalyzer.sources.torch_trace.records import Event, decode_block, first_value
 from traceanalyzer.sources.torch_trace.repair import Salvage, salvage
+from traceanalyzer.sources.torch_trace.rows import EventRows, Rows
 
 BLOCK_BYTES = 8 << 20
 _MOST_METADATA = 32 << 20
@@ -42,7 +43,7 @@ class _Block:
 
 
 class TraceText:
-    """The content of one trace. Iterating gives lists of events in the order of the file; afterwards the attributes
+    """The content of one trace. Iterating gives rows of events in the order of the file; afterwards the attributes
     tell what was around them and what was lost.
 
     Raises `UnknownFormatError` where the JSON is no trace and `SourceError` where it ends before its first event.
@@ -60,9 +61,9 @@ class TraceText:
         self._buffer = b""
         self._at_end = False
 
-    def __iter__(self) -> Iterator[list[Event]]:
+    def __iter__(self) -> Iterator[Rows]:
         self._open()
-        yield from self._blocks()
+        yield from map(EventRows, self._blocks())
         if self.whole:
             self._close()
 
