@@ -26,6 +26,7 @@ from traceanalyzer.sources.torch_trace.metadata import write_devices, write_fact
 from traceanalyzer.sources.torch_trace.names import Names
 from traceanalyzer.sources.torch_trace.operations import Operations, ProcessOf
 from traceanalyzer.sources.torch_trace.rows import Rows
+from traceanalyzer.sources.torch_trace.scanner import SCAN_FROM_BYTES, load_scanner
 from traceanalyzer.sources.torch_trace.uncategorised import Uncategorised
 
 Times = NDArray[np.int64]
@@ -76,13 +77,17 @@ def _class_of(category: str) -> int:
 class TorchReader:
     """One trace on its way into a sink.
 
+    Texts of at least `scan_from_bytes` are scanned by compiled code where that can be had.
     Raises `UnknownFormatError` where the file is no trace and `SourceError` where nothing of it can be used.
     """
 
-    def __init__(self, file: TraceFile, sink: Sink, block_bytes: int = BLOCK_BYTES) -> None:
+    def __init__(
+        self, file: TraceFile, sink: Sink, block_bytes: int = BLOCK_BYTES, scan_from_bytes: int = SCAN_FROM_BYTES
+    ) -> None:
         self._file = file
         self._sink = sink
-        self._text = TraceText(file, block_bytes)
+        scanner = load_scanner() if file.text_bytes >= scan_from_bytes else None
+        self._text = TraceText(file, block_bytes, scanner)
         self._classes = _Classes()
         self._identities = Identities()
         self._names = Names(self._identities)
@@ -95,10 +100,18 @@ class TorchReader:
         self._unknown: Counter[str] = Counter()
         self._counts: Counter[_Class] = Counter()
 
+    @property
+    def scanned_blocks(self) -> int:
+        """How many blocks the compiled scanner read so far."""
+        return self._text.scanned_blocks
+
     def read(self) -> None:
         """Reads everything."""
-        for rows in self._text:
-            self._take(rows)
+        try:
+            for rows in self._text:
+                self._take(rows)
+        finally:
+            self._text.close()
         if not self._events:
             self._refuse()
         self._finish()

@@ -231,11 +231,14 @@ class RecordArguments(Arguments):
 
     def shapes(self, known: dict[bytes, int]) -> NDArray[np.int32]:
         """What is known of the raw texts of shapes."""
-        keys = [
+        return np.fromiter(map(known.__getitem__, self.shape_keys()), np.int32, len(self.records))
+
+    def shape_keys(self) -> list[bytes]:
+        """The raw texts of shapes, joined."""
+        return [
             SEPARATOR.join((a.input_dims or a.input_dims_lower, a.input_type, a.input_strides, a.concrete_inputs))
             for a in self.records
         ]
-        return np.fromiter(map(known.__getitem__, keys), np.int32, len(keys))
 
 
 def places(values: Iterable[str]) -> dict[str, Index]:
