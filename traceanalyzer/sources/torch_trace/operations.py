@@ -41,7 +41,9 @@ class Operations:
             device = narrow(either(arguments.integers("device"), integers(rows.process_ids())))
         on_host = np.zeros(len(rows), np.bool_)
         copies = np.flatnonzero(kinds == OpKind.MEMCPY)
-        on_host[copies] = [is_host_to_host(name) for name in rows.take(copies).name_texts()]
+        names = rows.take(copies).name_texts()
+        known = {name: is_host_to_host(name) for name in set(names)}
+        on_host[copies] = [known[name] for name in names]
         unplaced = np.ma.getmaskarray(device) & ~on_host
         if on_host.any():
             text = "Copies from host to host never touch the device and are not counted as its operations."
@@ -96,10 +98,11 @@ class Operations:
         known = self._copies
         values = np.full((len(rows), 3), -1, np.int64)
         copies = np.flatnonzero(kinds != OpKind.KERNEL)
-        for i, name in zip(copies.tolist(), rows.take(copies).name_texts(), strict=True):
+        names = rows.take(copies).name_texts()
+        for name, kind in zip(names, kinds[copies].tolist(), strict=True):
             if name not in known:
-                known[name] = copy_of(name) if kinds[i] == OpKind.MEMCPY else (-1, -1, set_memory_of(name))
-            values[i] = known[name]
+                known[name] = copy_of(name) if kind == OpKind.MEMCPY else (-1, -1, set_memory_of(name))
+        values[copies] = [known[name] for name in names]
         columns = ("copy_kind", "source_memory", "destination_memory")
         return {c: np.ma.MaskedArray(values[:, k].astype(np.uint8), values[:, k] < 0) for k, c in enumerate(columns)}
 

@@ -74,9 +74,12 @@ class Payloads:
         return known
 
 
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+
+
 def compact(value: Any) -> str:
     """JSON text without white space."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return _encode(value)
 
 
 def _value(raw: Any) -> Any:

@@ -7,12 +7,50 @@ negative places, which takes five times as long. Importing this needs numba.
 
 from typing import Any
 
-import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
 
 from traceanalyzer.sources.torch_trace import scan_layout as at
 
 compiled = njit(nogil=True, error_model="numpy")  # only the function that calls all others is kept on disk
+
+_HIGHEST_BITS = 0x8080808080808080 - (1 << 64)
+_FACTOR = 0x2545F4914F6CDD1D
+
+
+@intrinsic
+def _word(_typing: Any, address: Any, place: Any) -> Any:
+    """The eight bytes from a place on as one integer, the first byte lowest."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        number = context.get_value_type(types.int64)
+        start = builder.gep(values[0], [values[1]])
+        return builder.load(builder.bitcast(start, number.as_pointer()), align=1)
+
+    return types.int64(address, place), generate
+
+
+@intrinsic
+def _zeros_below(_typing: Any, word: Any) -> Any:
+    """How many zero bits stand below the lowest one that is set."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        return builder.cttz(values[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.int64(word), generate
+
+
+@compiled
+def _special(data: Any, i: int) -> int:
+    """How many of eight bytes stand before the first that is a quote, backslash, control character or no ASCII."""
+    word = _word(data, i)
+    quotes, backslashes = word ^ 0x2222222222222222, word ^ 0x5C5C5C5C5C5C5C5C
+    found = word | ((word - 0x2020202020202020) & ~word)
+    found |= (quotes - 0x0101010101010101) & ~quotes
+    found |= (backslashes - 0x0101010101010101) & ~backslashes
+    found &= _HIGHEST_BITS
+    return _zeros_below(found) >> 3  # 64 if there is none
 
 
 @compiled
@@ -61,6 +99,11 @@ def string(data: Any, i: int, state: Any) -> int:
     """Reads a string; the state tells whether it has escapes, and whether any text has more than ASCII."""
     i += 1
     while True:
+        while i <= state[at.LAST_WORD]:
+            plain = _special(data, i)
+            i += plain
+            if plain < 8:
+                break
         letter = state[at.LETTERS + data[i]]
         while letter == 0:
             i += 1
@@ -230,23 +273,28 @@ def time(data: Any, i: int, state: Any) -> int:
 def _hash(data: Any, begin: int, end: int) -> int:
     value: Any = end - begin
     i = begin
-    while i + 4 <= end:
-        word = (
-            np.int64(data[i]) | np.int64(data[i + 1]) << 8 | np.int64(data[i + 2]) << 16 | np.int64(data[i + 3]) << 24
-        )
-        value = (value ^ word) * 0x2545F4914F6CDD1D
+    while i + 8 <= end:
+        value = (value ^ _word(data, i)) * _FACTOR
         value ^= value >> 29
-        i += 4
-    while i < end:
-        value = (value ^ data[i]) * 0x2545F4914F6CDD1D
+        i += 8
+    if i < end:
+        if end - begin >= 8:
+            value = (value ^ _word(data, end - 8)) * _FACTOR
+        else:
+            while i < end:
+                value = (value ^ data[i]) * _FACTOR
+                i += 1
         value ^= value >> 29
-        i += 1
     return value
 
 
 @compiled
 def _equal(data: Any, a: int, b: int, length: int) -> bool:
     k = 0
+    while k + 8 <= length:
+        if _word(data, a + k) != _word(data, b + k):
+            return False
+        k += 8
     while k < length and data[a + k] == data[b + k]:
         k += 1
     return k == length

@@ -1,5 +1,6 @@
 """The compiled scanner as a function of a text, where it can be had at all."""
 
+import gc
 import os
 import warnings
 from collections.abc import Callable
@@ -56,6 +57,7 @@ class Scanner:
 
     def _scan(self, data: Any, start: int, stop: int, room: int, n_strings: int) -> tuple[int, Any, list[Any]]:
         state = at.new_state()
+        state[at.LAST_WORD] = len(data) - 8
         size = 1 << (2 * n_strings).bit_length()
         state[at.EVENTS_ROOM], state[at.STRINGS_ROOM], state[at.SHAPES_ROOM] = room, n_strings, n_strings
         state[at.TABLE_MASK] = state[at.SHAPE_TABLE_MASK] = size - 1
@@ -75,6 +77,8 @@ class Scanner:
 @lru_cache
 def load_scanner() -> Scanner | None:
     """The scanner; None where numba is missing, or cannot compile or keep what it compiled."""
+    collecting = gc.isenabled()
+    gc.disable()  # half a million objects are made, and stay
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -83,6 +87,9 @@ def load_scanner() -> Scanner | None:
             return Scanner(scan)
     except Exception:  # whatever is wrong with an optional library: all can be read without it
         return None
+    finally:
+        if collecting:
+            gc.enable()
 
 
 class ScanPool:
