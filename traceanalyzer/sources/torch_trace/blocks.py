@@ -64,8 +64,9 @@ class _Ahead:
 
 class TraceText:
     """The content of one trace. Iterating gives rows of events in the order of the file; afterwards the attributes
-    tell what was around them and what was lost. With a scanner, threads read ahead: call `close`, come what may.
+    tell what was around them and what was lost.
 
+    With a scanner, threads read ahead: call `close`, come what may. Rows are good until the next ones are asked for.
     Raises `UnknownFormatError` where the JSON is no trace and `SourceError` where it ends before its first event.
     """
 
@@ -208,6 +209,7 @@ class TraceText:
                 return True
             self._scan_ahead(pool, ahead)
             yield found.rows
+            pool.give_back(found)
 
     def _scan_ahead(self, pool: ScanPool, ahead: deque["_Ahead"]) -> None:
         """Cuts blocks at their probable boundaries and lets threads scan them: one more than there are threads."""

@@ -23,7 +23,7 @@ _FACTOR = 0x2545F4914F6CDD1D
 def _word(_typing: Any, address: Any, place: Any) -> Any:
     """The eight bytes from a place on as one integer, the first byte lowest."""
 
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+    def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
         number = context.get_value_type(types.int64)
         start = builder.gep(values[0], [values[1]])
         return builder.load(builder.bitcast(start, number.as_pointer()), align=1)

@@ -19,14 +19,52 @@ SCAN_FROM_BYTES = 96 << 20
 """Texts from this size on are scanned: loading the compiler's library takes as long as decoding some 60 MB."""
 _MOST_WORKERS = 4
 _MANY_ODD = 64
+_SIZES = (80, 1 << 14), (12, 1 << 17), (2, 1 << 22)
+"""Bytes an event and most distinct strings that rooms are made for, until one is large enough."""
+
+
+class _Room:
+    """The arrays that one call of the scanner fills. They are used again: fresh memory takes its time."""
+
+    def __init__(self, n_events: int, n_strings: int) -> None:
+        self.n_events, self.n_strings = n_events, n_strings
+        size = 1 << (2 * n_strings).bit_length()
+        self._state = at.new_state()
+        self._state[at.EVENTS_ROOM] = n_events
+        self._state[at.STRINGS_ROOM] = self._state[at.SHAPES_ROOM] = n_strings
+        self._state[at.TABLE_MASK] = self._state[at.SHAPE_TABLE_MASK] = size - 1
+        self._tables = np.empty((2, size), np.int32)
+        events, arguments = (
+            np.empty((n_events, at.COLUMNS), np.int64),
+            np.empty((n_events + 2, at.ARGUMENT_COLUMNS), np.int64),
+        )
+        strings, shapes = np.empty((n_strings, 3), np.int64), np.empty((n_strings, 4), np.int64)
+        arguments[0], strings[0], shapes[0] = at.ABSENT, 0, -1
+        self._matrices = events, arguments, strings, shapes
+
+    def scan(self, function: Callable[..., int], text: bytes, start: int, stop: int) -> tuple[int, Any, list[Any]]:
+        """Calls the scanner: what it returned, the state afterwards, and the filled parts of the matrices."""
+        state, (events, arguments, strings, shapes) = self._state.copy(), self._matrices
+        state[at.LAST_WORD] = len(text) - 8
+        self._tables.fill(-1)
+        status = function(
+            np.frombuffer(text, np.uint8), start, stop, state, events.ravel(), arguments.ravel(), self._tables[0],
+            strings.ravel(), self._tables[1], shapes.ravel(),
+        )  # fmt: skip
+        counts = (at.N_EVENTS, at.N_ARGS, at.N_STRINGS, at.N_SHAPES)
+        return status, state, [matrix[: state[n]] for matrix, n in zip(self._matrices, counts, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """Events of a block that was proven to be whole events, and the place behind the end of their list, if it is in."""
+    """Events of a block that was proven to be whole events, and the place behind the end of their list, if it is in.
+
+    They are good until the scanner is given their room back.
+    """
 
     rows: Rows
     array_end: int | None
+    room: _Room
 
 
 class Scanner:
@@ -34,44 +72,43 @@ class Scanner:
 
     def __init__(self, function: Callable[..., int]) -> None:
         self._function = function
+        self._rooms: list[_Room] = []
         self(b'{"ph":"X"}', 0, 10)  # compiles it, or loads what was compiled before
 
     def __call__(self, text: bytes, start: int, stop: int) -> Scanned | None:
         """The events between two places; None where they are not proven or better decoded in the ordinary way."""
-        data = np.frombuffer(text, np.uint8)
-        for bytes_an_event, most_strings in ((80, 1 << 14), (12, 1 << 17), (2, 1 << 22)):
-            room = (stop - start) // bytes_an_event + 16
-            status, state, matrices = self._scan(data, start, stop, room, min(most_strings, stop - start + 2))
+        for bytes_an_event, most_strings in _SIZES:
+            room = self._room((stop - start) // bytes_an_event + 16, min(most_strings, stop - start + 2))
+            status, state, matrices = room.scan(self._function, text, start, stop)
             if status != at.NO_ROOM:
                 break
         n_events, odd = int(state[at.N_EVENTS]), int(state[at.N_ODD])
-        if status != at.PROVEN or (odd > _MANY_ODD and odd > n_events // 8):
-            return None
         try:
+            if status != at.PROVEN or (odd > _MANY_ODD and odd > n_events // 8):
+                raise ValueError("not proven, or not worth it")  # noqa: TRY301
             if state[at.NON_ASCII]:
                 str(memoryview(text)[start:stop], "utf-8")
             rows = ScannedBlock(text, *matrices).rows(int(state[at.N_FLOWS]))
         except ValueError:
+            self._rooms.append(room)
             return None
-        return Scanned(rows, int(state[at.ARRAY_END]) or None)
+        return Scanned(rows, int(state[at.ARRAY_END]) or None, room)
 
-    def _scan(self, data: Any, start: int, stop: int, room: int, n_strings: int) -> tuple[int, Any, list[Any]]:
-        state = at.new_state()
-        state[at.LAST_WORD] = len(data) - 8
-        size = 1 << (2 * n_strings).bit_length()
-        state[at.EVENTS_ROOM], state[at.STRINGS_ROOM], state[at.SHAPES_ROOM] = room, n_strings, n_strings
-        state[at.TABLE_MASK] = state[at.SHAPE_TABLE_MASK] = size - 1
-        events, arguments = np.empty((room, at.COLUMNS), np.int64), np.empty((room + 2, at.ARGUMENT_COLUMNS), np.int64)
-        strings, shapes = np.empty((n_strings, 3), np.int64), np.empty((n_strings, 4), np.int64)
-        arguments[0], strings[0], shapes[0] = at.ABSENT, 0, -1
-        tables = np.full((2, size), -1, np.int32)
-        status = self._function(
-            data, start, stop, state, events.ravel(), arguments.ravel(), tables[0], strings.ravel(), tables[1],
-            shapes.ravel(),
-        )  # fmt: skip
-        counts = (at.N_EVENTS, at.N_ARGS, at.N_STRINGS, at.N_SHAPES)
-        matrices = (events, arguments, strings, shapes)
-        return status, state, [matrix[: state[n]] for matrix, n in zip(matrices, counts, strict=True)]
+    def _room(self, n_events: int, n_strings: int) -> _Room:
+        """A room that is free and large enough, or a new one."""
+        try:
+            room = self._rooms.pop()
+        except IndexError:
+            return _Room(n_events, n_strings)
+        return room if room.n_events >= n_events and room.n_strings >= n_strings else _Room(n_events, n_strings)
+
+    def give_back(self, scanned: Scanned) -> None:
+        """Takes the room of events that nobody looks at any more."""
+        self._rooms.append(scanned.room)
+
+    def forget(self) -> None:
+        """Frees the memory of all rooms."""
+        self._rooms.clear()
 
 
 @lru_cache
@@ -113,9 +150,14 @@ class ScanPool:
         except Exception:  # such as want of memory: the ordinary way needs less, or says so
             return None
 
+    def give_back(self, scanned: Scanned) -> None:
+        """Takes the room of events that nobody looks at any more."""
+        self._scanner.give_back(scanned)
+
     def close(self) -> None:
         """Waits for what is being scanned and drops the rest."""
         self._threads.shutdown(wait=True, cancel_futures=True)
+        self._scanner.forget()
 
 
 def _processors() -> int:
