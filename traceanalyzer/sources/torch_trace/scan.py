@@ -312,7 +312,7 @@ def _keep(data: Any, state: Any, events: Any, table: Any, strings: Any, shape_ta
             state[at.N_ARGS] += 1
     row = state[at.N_EVENTS]
     for k in range(at.COLUMNS):
-        events[row * at.COLUMNS + k] = state[k]
+        events[k * state[at.EVENTS_ROOM] + row] = state[k]
     state[at.N_EVENTS] = row + 1
 
 

@@ -13,7 +13,9 @@ from numba.extending import intrinsic
 
 from traceanalyzer.sources.torch_trace import scan_layout as at
 
-compiled = njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)  # only the function that calls all others is kept on disk
+compiled = njit(
+    nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True
+)  # only the function that calls all others is kept on disk
 
 _HIGHEST_BITS = 0x8080808080808080 - (1 << 64)
 _FACTOR = 0x2545F4914F6CDD1D

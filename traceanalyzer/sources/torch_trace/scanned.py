@@ -37,7 +37,7 @@ _OTHER_PHASES = 128
 
 
 class ScannedBlock:
-    """What the scanner took out of a block: matrices of events, arguments, distinct strings and distinct shapes.
+    """What the scanner took out of a block: columns of events, rows of arguments, distinct strings, distinct shapes.
 
     Raises `ValueError` where an odd event cannot be decoded.
     """
@@ -53,14 +53,14 @@ class ScannedBlock:
         self.odd: dict[int, Event] = {}
         self._strings = strings
         self._texts: dict[int, str] = {0: ""}
-        for row in np.flatnonzero(events[:, at.FLAGS] & at.IS_ODD).tolist():
+        for row in np.flatnonzero(events[at.FLAGS] & at.IS_ODD).tolist():
             self._decode(row)
         if self.odd:
             self.codes = np.full(len(strings) + 2 * len(self.odd), -1, np.int32)
 
     def _decode(self, row: int) -> None:
         """Decodes an odd event; only its arguments stay outside of the matrices."""
-        values = self.events[row]
+        values = self.events[:, row]
         event = decode_event(self.text[values[at.BEGIN] : values[at.END]])
         if event is None:
             raise ValueError("no event")
@@ -90,7 +90,7 @@ class ScannedBlock:
 
     def rows(self, flows: int) -> "ScannedRows":
         """All events; `flows` more were counted."""
-        out = ScannedRows(self, np.arange(len(self.events)))
+        out = ScannedRows(self, None)
         out.flows = flows
         return out
 
@@ -98,17 +98,17 @@ class ScannedBlock:
 class ScannedRows(Rows):
     """Some rows of a block."""
 
-    def __init__(self, block: ScannedBlock, index: Index) -> None:
+    def __init__(self, block: ScannedBlock, index: Index | None) -> None:
         self._block = block
-        self._index = index
+        self._index = index  # None: all rows
 
     def __len__(self) -> int:
-        return len(self._index)
+        return self._block.events.shape[1] if self._index is None else len(self._index)
 
     def column(self, number: int) -> Integers:
-        """A column of the matrix of events."""
-        out: Integers = self._block.events[:, number][self._index]
-        return out
+        """A column of the events, to be changed at will."""
+        out: Integers = self._block.events[number]
+        return out.copy() if self._index is None else out.take(self._index)
 
     @cached_property
     def odd(self) -> list[tuple[int, Event]]:
@@ -117,11 +117,12 @@ class ScannedRows(Rows):
         if not known:
             return []
         found = np.flatnonzero(self.column(at.FLAGS) & at.IS_ODD).tolist()
-        return [(place, known[int(self._index[place])]) for place in found]
+        rows = found if self._index is None else self._index[found].tolist()
+        return [(place, known[row]) for place, row in zip(found, rows, strict=True)]
 
     def take(self, index: Index) -> "ScannedRows":
         """These rows only."""
-        return ScannedRows(self._block, self._index[index])
+        return ScannedRows(self._block, index if self._index is None else self._index[index])
 
     def by_phase(self) -> dict[str, Index]:
         """The rows of every phase that occurs."""

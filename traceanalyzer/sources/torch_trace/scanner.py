@@ -35,7 +35,7 @@ class _Room:
         self._state[at.TABLE_MASK] = self._state[at.SHAPE_TABLE_MASK] = size - 1
         self._tables = np.empty((2, size), np.int32)
         events, arguments = (
-            np.empty((n_events, at.COLUMNS), np.int64),
+            np.empty((at.COLUMNS, n_events), np.int64),
             np.empty((n_events + 2, at.ARGUMENT_COLUMNS), np.int64),
         )
         strings, shapes = np.empty((n_strings, 3), np.int64), np.empty((n_strings, 4), np.int64)
@@ -51,8 +51,13 @@ class _Room:
             np.frombuffer(text, np.uint8), start, stop, state, events.ravel(), arguments.ravel(), self._tables[0],
             strings.ravel(), self._tables[1], shapes.ravel(),
         )  # fmt: skip
-        counts = (at.N_EVENTS, at.N_ARGS, at.N_STRINGS, at.N_SHAPES)
-        return status, state, [matrix[: state[n]] for matrix, n in zip(self._matrices, counts, strict=True)]
+        filled = [
+            events[:, : state[at.N_EVENTS]],
+            arguments[: state[at.N_ARGS]],
+            strings[: state[at.N_STRINGS]],
+            shapes[: state[at.N_SHAPES]],
+        ]
+        return status, state, filled
 
 
 @dataclass(frozen=True, slots=True)
