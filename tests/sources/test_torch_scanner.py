@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from random import Random
@@ -21,14 +23,13 @@ from traceanalyzer.sources.torch_trace import scan_layout as at
 from traceanalyzer.sources.torch_trace.reader import TorchReader
 from traceanalyzer.sources.torch_trace.scanner import load_scanner
 
-pytestmark = pytest.mark.skipif(load_scanner() is None, reason="numba is not installed")
+pytestmark = pytest.mark.skipif(load_scanner() is None, reason="numba is not installed")  # the extra fast
 
 _ROOT = Path(__file__).parents[2]
 _DATA = _ROOT.parent / "shared"
 _SAMPLES = sorted(p for p in (_ROOT / "sample_traces").glob("**/*.json.gz"))
 _BESIDE = [*sorted((_DATA / "traces").glob("**/*.json.gz")), *sorted((_DATA / "public" / "torch").glob("*.json.gz"))]
 _MOST_BYTES = 3_000_000
-_REFUSED = {"hta_mtia_inference"}
 _SETTINGS = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -235,3 +236,23 @@ def test_a_damaged_gzip_file_gives_the_same(tmp_path: Path) -> None:
         assert_same(path, 50_000)
         path.write_bytes(content[:at_byte])
         assert_same(path, 50_000)
+
+
+_LOAD = "from traceanalyzer.sources.torch_trace.scanner import load_scanner; assert load_scanner() is None"
+
+
+@pytest.mark.parametrize(
+    "before", ["import sys; sys.modules['numba'] = None", "import os; os.environ['NUMBA_DISABLE_JIT'] = '1'"]
+)
+def test_without_a_compiler_there_is_no_scanner_and_nothing_is_said(before: str) -> None:
+    done = subprocess.run([sys.executable, "-c", f"{before}; {_LOAD}"], cwd=_ROOT, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_small_traces_load_no_compiler(tmp_path: Path) -> None:
+    path = _write(tmp_path, [json.dumps(kernel(device=0))])
+    program = (
+        "import sys; from tests.support.torch_reading import read_file; from pathlib import Path;"
+        " read_file(Path(sys.argv[1])); assert 'numba' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program, str(path)], cwd=_ROOT, check=True)

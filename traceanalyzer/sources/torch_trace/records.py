@@ -301,7 +301,7 @@ def whole_number(value: Any) -> int | None:
 def _number(value: Any) -> int | float | None:
     try:
         return None if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
 
 

@@ -30,6 +30,10 @@ _IS_SET: dict[str, Callable[[Any], bool]] = {
 }
 
 
+_NO_TRIPLE = [0, 0, 0]
+_MOST = 10**300  # what is more may not be a double
+
+
 class Arguments(ABC):
     """The arguments of some rows as columns. Fields have the names of the record that was asked for."""
 
@@ -215,14 +219,22 @@ class RecordArguments(Arguments):
 
     def numbers(self, field: str) -> NDArray[np.float64]:
         """Numbers of a field."""
-        return np.array([value or 0.0 for value in self.values(field)], np.float64)
+        values = [value or 0.0 for value in self.values(field)]
+        try:
+            return np.array(values, np.float64)
+        except OverflowError:
+            return np.array([value if abs(value) < _MOST else 0.0 for value in values], np.float64)
 
     def triples(self, field: str) -> tuple[Integers, NDArray[np.bool_]]:
         """Lists of three integers of a field."""
         values = self.values(field)
-        known = [isinstance(value, list) and len(value) == 3 for value in values]
-        plain = [value if good else (0, 0, 0) for value, good in zip(values, known, strict=True)]
-        return np.array(plain, np.int64).reshape(-1, 3), ~np.array(known, np.bool_)
+        plain = [value if isinstance(value, list) and len(value) == 3 else _NO_TRIPLE for value in values]
+        try:
+            array = np.array(plain, np.int64)
+        except OverflowError:
+            plain = [value if max(map(abs, value)) < 1 << 63 else _NO_TRIPLE for value in plain]
+            array = np.array(plain, np.int64)
+        return array.reshape(-1, 3), np.array([value is _NO_TRIPLE for value in plain], np.bool_)
 
     def having(self, field: str) -> Index:
         """The rows that have a text."""
