@@ -71,13 +71,30 @@ _OTHER_TOKENS = [
     "null", "true", "false", "[]", "{}", "[ ]", "{ }", "[1,2,3]", "[ 1 , 2 , 3 ]", "[1,2]", "[1,2,3,4]", '["1",2,3]',
     "[1.5,2,3]", "[1,2,99999999999999999999]", "[null,1,1]", '[{"a":[{}]},[[]]]', '{"a":{"b":[1,"]}"]}}', "[[2,3],[]]",
 ]  # fmt: skip
-_BAD_TOKENS = ["nul", "tru", "[1,]", "[1 2]", '{"a"}', '{"a":}', '{"a":1,}', "{1:2}", "[", "{", "]", "[}", "", "[" * 70]
-_GOOD = st.sampled_from([*_TEXT_TOKENS, *_NUMBER_TOKENS, *_OTHER_TOKENS, "[" * 55 + "]" * 55, "[" * 200 + "]" * 200])
+_BAD_TOKENS = [
+    "nul",
+    "tru",
+    "[1,]",
+    "[1 2]",
+    '{"a"}',
+    '{"a":}',
+    '{"a":1,}',
+    "{1:2}",
+    "[",
+    "{",
+    "]",
+    "[}",
+    "",
+    "[" * 70,
+    "[" * 200 + "]" * 200,
+]
+_GOOD = st.sampled_from([*_TEXT_TOKENS, *_NUMBER_TOKENS, *_OTHER_TOKENS, "[" * 55 + "]" * 55])
 _BAD = st.sampled_from([*_BAD_TEXT_TOKENS, *_BAD_NUMBER_TOKENS, *_BAD_TOKENS])
 _ARGUMENT_KEYS = st.sampled_from([json.dumps(key.decode()) for key in at.KEYS[at.KEY_FIRST_ARGUMENT :]])
 _OTHER_KEYS = st.sampled_from(['"x"', '"Ev Idx"', '"é"', r'"n\u0061me"', '""', '"' + "k" * 100 + '"'])
 _CATEGORIES = [
     "kernel", "Kernel", "gpu_memcpy", "gpu_memset", "cuda_runtime", "cpu_op", "user_annotation", "python_function",
+    "kernel", "cuda_runtime", "cpu_op",
     "gpu_user_annotation", "cuda_sync", "overhead", "ac2g", "Trace", "brand_new", "",
 ]  # fmt: skip
 _NAMES = [
@@ -94,14 +111,25 @@ def _quoted(values: list[str]) -> st.SearchStrategy[str]:
     return st.sampled_from(values).map(json.dumps)
 
 
+_TIMES = ["1", "2.5", "10.125", "4458676522690.655", "0.001"]
 _USUAL = {
-    "ph": _quoted(["X", "X", "X", "X", "X", "s", "f", "t", "i", "M", "C", "XX", ""]),
+    "ph": _quoted([*"XXXXXXXXXX", "s", "f", "t", "i", "i", "M", "C", "XX", ""]),
     "cat": _quoted(_CATEGORIES),
     "name": _quoted(_NAMES) | st.sampled_from(_TEXT_TOKENS),
-    "pid": st.sampled_from(["1", "1", "1", "0", '"job"', '"stream 7"', "null"]),
-    "tid": st.sampled_from(["2", "2", "2", "3", '"worker"', "-5"]),
-    "ts": st.sampled_from(["1", "2.5", "10.125", "4458676522690.655", "12.3456", '"7"']),
-    "dur": st.sampled_from(["0", "1", "3.001", "12.77012757357446", "-1"]),
+    "pid": st.sampled_from(["1"] * 9 + ["0", '"job"', '"stream 7"', "null"]),
+    "tid": st.sampled_from(["2"] * 9 + ["3", '"worker"', "-5", "1099511627776"]),
+    "ts": st.sampled_from([*_TIMES * 4, "12.3456", '"7"', "1712195495406752.797", "9000000000000000", "1e3"]),
+    "dur": st.sampled_from([*_TIMES * 4, "0", "12.77012757357446", "-1", "8999999999999999.999", "1E-2"]),
+}
+_INTEGERS = st.sampled_from(["0", "1", "2", "7", "-1", "-0", "123456789012345678", "-123456789012345678", "null"])
+_TEXTS = st.sampled_from(['"a"', '""', '"b;c(1): d;"', "null"])
+_SHAPES = st.sampled_from(["[[2,3],[]]", "[ [2, 3], [] ]", "[]", '["float",""]', "null", '"a"', "1.50", "{}"])
+_USUAL_ARGUMENTS = {
+    **dict.fromkeys(at.INTEGER_KEYS, _INTEGERS),
+    **dict.fromkeys(("grid", "block"), st.sampled_from(["[1,2,3]", "[ 4 , 5 , 6 ]", "[1,-1,1]", "null", '"grid(1)"'])),
+    **dict.fromkeys((*at.SHAPE_KEYS, "Input dims", "kernel_file"), _SHAPES),
+    **dict.fromkeys(("Call stack", "Collective name"), _TEXTS),
+    "finished": st.sampled_from(["true", "false", "null"]),
 }
 
 
@@ -112,8 +140,11 @@ def _object(pairs: list[tuple[str, str]], space: str) -> str:
 
 @st.composite
 def _arguments(draw: st.DrawFn, space: str) -> str:
-    values = st.sampled_from(["1", "1", "2", "-1", "null", "[1,2,3]", '"a"', "[[2,3],[]]", "false"]) | _GOOD
-    return _object(draw(st.lists(st.tuples(_ARGUMENT_KEYS | _OTHER_KEYS, values), max_size=8)), space)
+    keys = draw(st.lists(st.sampled_from(sorted(_USUAL_ARGUMENTS)), max_size=8, unique=True))
+    pairs = [(f'"{key}"', draw(_USUAL_ARGUMENTS[key])) for key in keys]
+    if not draw(st.integers(0, 4)):
+        pairs.insert(draw(st.integers(0, len(pairs))), (draw(_ARGUMENT_KEYS | _OTHER_KEYS), draw(_GOOD)))
+    return _object(pairs, space)
 
 
 @st.composite
@@ -124,7 +155,7 @@ def _event(draw: st.DrawFn) -> str:
     if draw(st.integers(0, 5)):
         pairs.append(('"args"', draw(_arguments(space))))
     keys = st.sampled_from([f'"{key}"' for key in at.EVENT_KEYS]) | _OTHER_KEYS
-    for _ in range(draw(st.sampled_from([0, 0, 0, 1, 2]))):
+    for _ in range(draw(st.sampled_from([0, 0, 0, 0, 0, 0, 1, 2]))):
         pairs.insert(draw(st.integers(0, len(pairs))), (draw(keys), draw(_GOOD)))
     return _object(draw(st.permutations(pairs)), space)
 
@@ -151,6 +182,17 @@ def test_broken_events(tmp_path: Path, events: list[str], bad: str, data: st.Dat
     k = data.draw(st.integers(0, len(events) - 1))
     cut = data.draw(st.sampled_from([m for m in range(len(events[k])) if events[k][m] in ':,{}[]"'] or [0]))
     events[k] = events[k][: cut + 1] + bad + events[k][cut + 1 :]
+    assert_same(_write(tmp_path, events), block_bytes)
+
+
+@_SETTINGS
+@given(_EVENTS, _BAD, st.sampled_from([*at.EVENT_KEYS, "x"]), st.booleans(), st.sampled_from([300, 1 << 20]))
+def test_values_that_are_no_json(
+    tmp_path: Path, events: list[str], bad: str, key: str, inside: bool, block_bytes: int
+) -> None:
+    usual = [(f'"{k}"', v) for k, v in {"ph": '"X"', "ts": "1", "cat": '"cpu_op"'}.items() if k != key]
+    pair = [('"args"', f'{{"device": {bad}}}')] if inside else [(f'"{key}"', bad)]
+    events.insert(len(events) // 2, _object(usual + pair, ""))
     assert_same(_write(tmp_path, events), block_bytes)
 
 

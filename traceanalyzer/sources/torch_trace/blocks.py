@@ -87,12 +87,13 @@ class TraceText:
         self._lengths: list[int] = []
         self.scanned_blocks = 0
         self._unproven = 0
+        self._scanning = scanner is not None
 
     def __iter__(self) -> Iterator[Rows]:
         self._open()
         ended = False
         while not ended:
-            if self._pool:
+            if self._pool and self._scanning:
                 ended = yield from self._scanned(self._pool)
             if not ended:
                 events, ended = self._next_block()
@@ -198,8 +199,7 @@ class TraceText:
             if found is None or (block.is_last and found.array_end is None):
                 self._go_back(block, ahead)
                 self._unproven += 1
-                if self._unproven > _MOST_UNPROVEN + self.scanned_blocks // 8:
-                    self._pool = None
+                self._scanning = self._unproven <= _MOST_UNPROVEN + self.scanned_blocks // 8
                 return False
             self.scanned_blocks += 1
             if found.array_end is not None:

@@ -19,7 +19,7 @@ SCAN_FROM_BYTES = 96 << 20
 """Texts from this size on are scanned: loading the compiler's library takes as long as decoding some 60 MB."""
 _MOST_WORKERS = 4
 _MANY_ODD = 64
-_SIZES = (80, 1 << 14), (12, 1 << 17), (2, 1 << 22)
+_SIZES = (80, 1 << 14), (10, 1 << 18)
 """Bytes an event and most distinct strings that rooms are made for, until one is large enough."""
 
 
