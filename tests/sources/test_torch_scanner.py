@@ -217,6 +217,56 @@ def test_mutated_traces(tmp_path: Path, item: Any, mutation: Any, seed: int, blo
     assert_same(path, block_bytes)
 
 
+_HEAD = '"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":2,"ts":1,"dur":1'
+_KERNEL = '"ph":"X","cat":"kernel","name":"a","pid":1,"tid":2,"ts":1,"dur":1'
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        _HEAD.replace('"name"', r'"n\u0061me"'),
+        _HEAD.replace('"name"', r'"name":"c","n\u0061me"'),
+        f'{_HEAD},"pid":null',
+        f'{_HEAD},"pid":3',
+        f'{_HEAD},"name":null',
+        f'{_HEAD},"name":"c"',
+        f'{_HEAD},"ph":"s"',
+        f'{_HEAD},"args":{{"External id":5}},"args":{{}}',
+        f'{_HEAD},"args":{{"External id":5,"External id":null}}',
+        f'{_HEAD},"args":{{"External id":5,"external id":6}}',
+        f'{_HEAD},"args":{{"external id":6,"External id":0}}',
+        f'{_HEAD},"args":{{"External \\u0069d":5}}',
+        f'{_HEAD},"args":{{"Input Dims":[1],"Input dims":[2]}}',
+        f'{_HEAD},"args":{{"Input dims":[2],"Input Dims":[1]}}',
+        f'{_HEAD},"args":{{"Input dims":[2]}}',
+        f'{_HEAD},"args":{{"Input Dims":[1],"Input Dims":[2]}}',
+        f'{_HEAD},"args":{{"finished":false,"finished":true}}',
+        f'{_HEAD},"args":{{"finished":false}}',
+        f'{_HEAD},"args":{{"finished":0}}',
+        f'{_HEAD},"args":{{"Call stack":""}}',
+        f'{_HEAD},"args":{{"Call stack":"a;b"}}',
+        f'{_HEAD},"args":{{"Call stack":["a;b"]}}',
+        f'{_HEAD},"args":{{"Collective name":"","Group size":3}}',
+        f'{_HEAD},"args":{{"Collective name":7,"Group size":3}}',
+        f'{_HEAD},"args":{{"kernel_file":null}}',
+        f'{_HEAD},"args":null',
+        f'{_HEAD},"args":[1]',
+        f'{_KERNEL},"args":{{"device":0,"grid":[1,2,3],"grid":null}}',
+        f'{_KERNEL},"args":{{"device":0,"grid":[1,2,3,4]}}',
+        f'{_KERNEL},"args":{{"device":0,"grid":[1,2,3],"block":["4",5,6]}}',
+        f'{_KERNEL},"args":{{"device":"0","stream":"stream 7","correlation":"9"}}',
+        f'{_KERNEL},"args":{{"est. achieved occupancy %":54.5}}',
+        '"name":"a"',
+        '"ph":"X","cat":"kernel","pid":1,"tid":2,"dur":1',
+        '"ph":null',
+        "",
+    ],
+)
+def test_an_event_that_is_nearly_plain(tmp_path: Path, event: str) -> None:
+    plain = json.dumps(kernel(device=0, grid=[7, 8, 9], correlation=4))
+    assert assert_same(_write(tmp_path, [plain, f"{{{event}}}", plain])) == 1
+
+
 def test_plain_events_are_scanned_and_odd_ones_do_not_stop_it(tmp_path: Path) -> None:
     events = [json.dumps(kernel(ts=k, device=0, correlation=k)) for k in range(400)]
     events += [json.dumps(operator(ts=k, tid="main", **{"External id": "7"})) for k in range(20)]

@@ -1,8 +1,8 @@
 """Events as columns: what the readers of the tables work on, whichever decoder made them."""
 
 from abc import ABC, abstractmethod
-from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import msgspec
@@ -22,12 +22,6 @@ Record = TypeVar("Record", bound=msgspec.Struct)
 
 SEPARATOR = b"\x1f"
 """Stands between the raw texts of one key of `Arguments.shapes`; it cannot stand in JSON text."""
-
-
-_IS_SET: dict[str, Callable[[Any], bool]] = {
-    "collective": lambda value: value is not None,
-    "finished": lambda value: value is False,
-}
 
 
 _NO_TRIPLE = [0, 0, 0]
@@ -210,7 +204,7 @@ class RecordArguments(Arguments):
 
     def values(self, field: str) -> list[Any]:
         """Values of a field."""
-        return [getattr(record, field) for record in self.records]
+        return list(map(attrgetter(field), self.records))
 
     def integers(self, field: str, absent: int = ABSENT, wrap: bool = False) -> MaskedIntegers:
         """Integers of a field."""
@@ -238,8 +232,16 @@ class RecordArguments(Arguments):
 
     def having(self, field: str) -> Index:
         """The rows that have a text."""
-        is_set = _IS_SET.get(field, bool)
-        return np.array([i for i, value in enumerate(self.values(field)) if is_set(value)], np.intp)
+        values = self.values(field)
+        if field == "finished":
+            found = [i for i, value in enumerate(values) if value is False] if False in values else []
+        elif field == "collective":
+            found = (
+                [i for i, value in enumerate(values) if value is not None] if values.count(None) < len(values) else []
+            )
+        else:
+            found = [i for i, value in enumerate(values) if value] if any(values) else []
+        return np.array(found, np.intp)
 
     def shapes(self, known: dict[bytes, int]) -> NDArray[np.int32]:
         """What is known of the raw texts of shapes."""
@@ -253,10 +255,10 @@ class RecordArguments(Arguments):
         ]
 
 
-def places(values: Iterable[str]) -> dict[str, Index]:
+def places(values: list[str]) -> dict[str, Index]:
     """Where each value stands."""
-    numbers: dict[str, int] = defaultdict(lambda: len(numbers))
-    array = np.fromiter((numbers[value] for value in values), np.int64)
+    numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
+    array = np.fromiter(map(numbers.__getitem__, values), np.int64, len(values))
     return {value: np.flatnonzero(array == number) for value, number in numbers.items()}
 
 
