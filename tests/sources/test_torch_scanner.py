@@ -185,15 +185,16 @@ def test_broken_events(tmp_path: Path, events: list[str], bad: str, data: st.Dat
     assert_same(_write(tmp_path, events), block_bytes)
 
 
-@_SETTINGS
-@given(_EVENTS, _BAD, st.sampled_from([*at.EVENT_KEYS, "x"]), st.booleans(), st.sampled_from([300, 1 << 20]))
-def test_values_that_are_no_json(
-    tmp_path: Path, events: list[str], bad: str, key: str, inside: bool, block_bytes: int
-) -> None:
-    usual = [(f'"{k}"', v) for k, v in {"ph": '"X"', "ts": "1", "cat": '"cpu_op"'}.items() if k != key]
-    pair = [('"args"', f'{{"device": {bad}}}')] if inside else [(f'"{key}"', bad)]
-    events.insert(len(events) // 2, _object(usual + pair, ""))
-    assert_same(_write(tmp_path, events), block_bytes)
+@pytest.mark.parametrize("key", [*at.EVENT_KEYS, "x", "External id", "grid", "Input Dims", "Call stack", "y"])
+def test_values_that_are_no_json(tmp_path: Path, key: str) -> None:
+    plain = json.dumps(kernel(device=0, grid=[7, 8, 9], correlation=4))
+    for bad in [*_BAD_TEXT_TOKENS, *_BAD_NUMBER_TOKENS, *_BAD_TOKENS, "[01]", '{"a":-}', '"a\tb"']:
+        if key in at.EVENT_KEYS or key == "x":
+            usual = {"ph": '"X"', "ts": "1", "cat": '"cpu_op"', key: bad}
+        else:
+            usual = {"ph": '"X"', "ts": "1", "cat": '"cpu_op"', "args": f'{{"{key}": {bad}}}'}
+        event = _object([(f'"{k}"', v) for k, v in usual.items()], "")
+        assert assert_same(_write(tmp_path, [plain, event, plain])) == 0, bad
 
 
 @_SETTINGS
