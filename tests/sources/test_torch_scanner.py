@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.fuzz.inputs import inputs
@@ -212,6 +212,7 @@ def test_broken_ends(tmp_path: Path, events: list[str], end: str, block_bytes: i
     st.integers(0, 2**32 - 1),
     st.sampled_from([2_000, 30_000, 1 << 20]),
 )
+@example(inputs("torch")[0], next(m for m in MUTATIONS["torch"] if m.name == "zip flip"), 672, 2_000)
 def test_mutated_traces(tmp_path: Path, item: Any, mutation: Any, seed: int, block_bytes: int) -> None:
     path = tmp_path / item.name
     path.write_bytes(mutation.change(Random(seed), item.content))

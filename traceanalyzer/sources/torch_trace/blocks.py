@@ -57,6 +57,8 @@ class _Ahead:
     """Where the next event begins."""
     lengths: list[int]
     """Lengths of the pieces that were read to make the block."""
+    at_end: bool
+    """The file was read to its end when the block was cut."""
     is_last: bool
     """The file ends with the block, or it has no boundary: then it is not scanned."""
     scanned: Future[Scanned | None] | None
@@ -219,15 +221,14 @@ class TraceText:
             self._buffer = buffer = self._buffer.lstrip(_SPACE)
             cut = None if self._at_end else _last_boundary(buffer)
             end, following = cut or (len(buffer), len(buffer))
-            known = cut or self._at_end
-            block = _Ahead(buffer, following, self._lengths, cut is None, pool.submit(buffer, end) if known else None)
-            ahead.append(block)
+            scanned = pool.submit(buffer, end) if cut or self._at_end else None
+            ahead.append(_Ahead(buffer, following, self._lengths, self._at_end, cut is None, scanned))
             self._buffer = buffer[following:]
 
     def _go_back(self, block: "_Ahead", ahead: deque["_Ahead"]) -> None:
         """Makes everything as it was when a block was cut."""
         pieces = []
-        self._buffer = block.text
+        self._buffer, self._at_end = block.text, block.at_end
         while ahead:
             at, block = len(block.text) - block.following, ahead.popleft()
             for length in block.lengths:
@@ -236,7 +237,6 @@ class TraceText:
             if block.scanned:
                 block.scanned.cancel()
         self._source = chain(pieces, self._source)
-        self._at_end = False
 
     def _next_block(self) -> tuple[list[Event], bool]:
         """The events of the next block, and whether the list of events ended."""
