@@ -172,6 +172,7 @@ def _write(folder: Path, events: list[str], space: str = " ", end: str = "]") ->
 
 @_SETTINGS
 @given(_EVENTS, _SPACE, st.sampled_from([20, 300, 1000, 1 << 20]))
+@example([json.dumps(operator()), json.dumps(kernel(correlation="a")), "{}", json.dumps(kernel())], "\n  ", 20)
 def test_whole_events_of_any_kind(tmp_path: Path, events: list[str], space: str, block_bytes: int) -> None:
     assert_same(_write(tmp_path, events, space), block_bytes)
 
@@ -213,6 +214,7 @@ def test_broken_ends(tmp_path: Path, events: list[str], end: str, block_bytes: i
     st.sampled_from([2_000, 30_000, 1 << 20]),
 )
 @example(inputs("torch")[0], next(m for m in MUTATIONS["torch"] if m.name == "zip flip"), 672, 2_000)
+@example(inputs("torch")[1], next(m for m in MUTATIONS["torch"] if m.name == "number"), 0, 30_000)
 def test_mutated_traces(tmp_path: Path, item: Any, mutation: Any, seed: int, block_bytes: int) -> None:
     path = tmp_path / item.name
     path.write_bytes(mutation.change(Random(seed), item.content))

@@ -218,7 +218,7 @@ class TraceText:
         while len(ahead) <= pool.workers and not (ahead and ahead[-1].is_last):
             self._lengths = []
             self._fill(self._block_bytes)
-            self._buffer = buffer = self._buffer.lstrip(_SPACE)
+            buffer = self._buffer
             cut = None if self._at_end else _last_boundary(buffer)
             end, following = cut or (len(buffer), len(buffer))
             scanned = pool.submit(buffer, end) if cut or self._at_end else None
@@ -278,7 +278,10 @@ class TraceText:
             place = _PLACE.search(message)
             if place and message.startswith("JSON is malformed: trailing characters"):
                 length = int(place.group(1)) - 1
-                events, others = decode_block(data[:length])
+                try:
+                    events, others = decode_block(data[:length])
+                except ValueError:  # a number of thousands of digits
+                    return _Block(broken=True)
                 self.not_events += others
                 return _Block(events, proven=True, array_end=length - 1)
             # An error at the very end is that of a wrong cut, any other one is damage.
