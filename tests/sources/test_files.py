@@ -2,6 +2,7 @@
 
 import gzip
 import random
+import threading
 import zipfile
 from pathlib import Path
 
@@ -99,3 +100,38 @@ def test_head_stem_and_a_path_on_disk(tmp_path: Path) -> None:
     assert file.head == _NOISE[: 1 << 16] and file.stem == "t.json"
     with file.on_disk() as path:
         assert path.read_bytes() == _NOISE
+
+
+@pytest.mark.parametrize("content", [b"", b"x", _NOISE, b"0123456789" * 200_000])
+@pytest.mark.parametrize("size", [7_000, 1 << 20])
+def test_reading_ahead_gives_the_same_blocks(tmp_path: Path, content: bytes, size: int) -> None:
+    (tmp_path / "a.gz").write_bytes(gzip.compress(content[:50_000]) + gzip.compress(content[50_000:]) + b"rubbish")
+    told: list[int] = []
+    plain, ahead = TraceFile(tmp_path / "a.gz"), TraceFile(tmp_path / "a.gz", told.append)
+    assert list(ahead.blocks_ahead(size, 2)) == list(plain.blocks(size))
+    assert (ahead.damage, ahead.remark) == (plain.damage, plain.remark)
+    assert sum(told) == ahead.size
+
+
+def test_reading_ahead_ends_where_nobody_takes_more(tmp_path: Path) -> None:
+    (tmp_path / "a.gz").write_bytes(gzip.compress(_NOISE))
+    before = threading.active_count()
+    blocks = TraceFile(tmp_path / "a.gz").blocks_ahead(1_000, 1)
+    next(blocks)
+    blocks.close()
+    assert threading.active_count() == before
+
+
+def test_an_error_of_reading_ahead_reaches_the_reader(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("1.json", "{}")
+        archive.writestr("2.json", "{}")
+    with pytest.raises(SourceError, match="2 files"):
+        list(TraceFile(tmp_path / "a.zip").blocks_ahead())
+
+
+def test_how_long_the_content_is(tmp_path: Path) -> None:
+    (tmp_path / "plain").write_bytes(b"0" * 1000)
+    (tmp_path / "a.gz").write_bytes(gzip.compress(b"0" * 100_000))
+    assert TraceFile(tmp_path / "plain").text_bytes == 1000
+    assert TraceFile(tmp_path / "a.gz").text_bytes == 100_000

@@ -57,7 +57,7 @@ def _read(folder: Path, text: bytes, block_bytes: int) -> tuple[list[tuple[str |
     path = folder / "t.json"
     path.write_bytes(text)
     blocks = TraceText(TraceFile(path), block_bytes)
-    return [(event.name, bytes(event.ts)) for events in blocks for event in events], blocks
+    return [(event.name, bytes(event.ts)) for rows in blocks for event in rows.events], blocks
 
 
 @_SETTINGS
@@ -190,6 +190,14 @@ def test_odd_types_of_one_event_cost_nothing(tmp_path: Path) -> None:
     assert [op["stream"] for op in ops] == [7, 7, 7, 7, None, 7]
     assert [op["correlation_id"] for op in ops] == [3, 5, None, None, None, None]
     assert notes(sink) == {"not_events": 3}
+
+
+def test_extents_and_occupancy_beyond_all_bounds_are_null(tmp_path: Path) -> None:
+    odd = [kernel("a", device=0, grid=[1, 2, 10**30]), kernel("b", device=0, **{"est. achieved occupancy %": 10**400})]
+    sink = read_text(tmp_path, json.dumps({"traceEvents": [*odd, kernel("c", device=0, grid=[4, 5, 6])]}))
+    ops = sink.rows("gpu_ops")
+    assert [op["grid_z"] for op in ops] == [None, None, 6]
+    assert all(op.get("occupancy_pct") is None for op in ops)
 
 
 @pytest.mark.parametrize(

@@ -260,6 +260,14 @@ def test_names_and_identities(tmp_path: Path) -> None:
     assert by_name["worker"]["thread"] < 0 and by_name["worker"]["process"] < 0
 
 
+@pytest.mark.parametrize("ids", [(1 << 45, -7), (140_000_000_000_000, "worker")])
+def test_large_ids_of_threads_are_kept_whatever_stands_beside_them(tmp_path: Path, ids: tuple[Any, Any]) -> None:
+    thread = {"ph": "M", "name": "thread_name", "pid": 10, "tid": ids[0], "ts": 0, "args": {"name": "main"}}
+    sink = read_events(tmp_path, [operator(tid=ids[0]), operator(tid=ids[1]), thread])
+    assert sink.rows("cpu_events")[0]["thread"] == ids[0]
+    assert {r["thread"]: r["name"] for r in sink.rows("threads")}[ids[0]] == "main"
+
+
 def test_lost_device_records_and_unknown_categories_are_said(tmp_path: Path) -> None:
     sink = read_events(tmp_path, [call(), call(), operator(cat="brand_new"), kernel(cat="cuda_profiler_range")])
     assert notes(sink) == {"no_device_records": 2, "unknown_category": 1, "range_profiler": 1}

@@ -4,11 +4,13 @@ import struct
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO
+from queue import SimpleQueue
+from threading import Event, Semaphore, Thread
+from typing import Any, BinaryIO
 
 from traceanalyzer.errors import SourceError
 
@@ -19,6 +21,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 ZIP_MAGIC = b"PK\x03\x04"
 _ZIP_HEADER = struct.Struct("<6x2H16x2H")  # flags, method, length of the name, length of the extra field
 _ZIP_ENCRYPTED = 1
+_LEAST_GZIP = 18
 
 Progress = Callable[[int], None]
 """Told how many more bytes of the file, as it lies on disk, were read."""
@@ -72,11 +75,73 @@ class TraceFile:
                 break
         return out[:HEAD_BYTES]
 
-    def blocks(self, size: int = _BLOCK) -> Iterator[bytes]:
+    @property
+    def text_bytes(self) -> int:
+        """About how long the content is: of gzipped files what their end says of its size, modulo 4 GiB."""
+        if self._magic[:2] != GZIP_MAGIC or self.size < _LEAST_GZIP:
+            return self.size
+        try:
+            with self.path.open("rb") as file:
+                file.seek(-4, 2)
+                return max(self.size, int.from_bytes(file.read(4), "little"))
+        except OSError:
+            return self.size
+
+    def blocks_ahead(self, size: int = _BLOCK, depth: int = 16) -> Generator[bytes, None, None]:
+        """The same as `blocks`, unpacked in a thread of its own up to `depth` blocks ahead.
+
+        `damage` and `remark` are set when the last block was taken; progress is told by the thread that takes them.
+        """
+        taken = 0
+
+        def count(more: int) -> None:
+            nonlocal taken
+            taken += more
+
+        other = TraceFile(self.path, count)
+        waiting: SimpleQueue[tuple[int, bytes | BaseException | None]] = SimpleQueue()
+        room, stopped = Semaphore(depth), Event()
+
+        def unpack() -> None:
+            end: BaseException | None = None
+            try:
+                for block in other._content(size, fast=True):
+                    room.acquire()
+                    if stopped.is_set():
+                        return
+                    waiting.put((taken, block))
+            except BaseException as error:
+                end = error
+            waiting.put((taken, end))
+
+        thread = Thread(target=unpack, name="unpack", daemon=True)
+        thread.start()
+        told = 0
+        try:
+            while True:
+                count_now, block = waiting.get()
+                self._progress(count_now - told)
+                told = count_now
+                if not isinstance(block, bytes):
+                    break
+                room.release()
+                yield block
+            self.damage, self.remark = other.damage, other.remark
+            if block is not None:
+                raise block
+        finally:
+            stopped.set()
+            room.release()
+            thread.join()
+
+    def blocks(self, size: int = _BLOCK) -> Generator[bytes, None, None]:
         """The content in blocks of about `size` bytes, unpacked; ends early where the compression is damaged."""
+        return self._content(size, fast=False)
+
+    def _content(self, size: int, fast: bool) -> Generator[bytes, None, None]:
         try:
             if self._magic[:2] == GZIP_MAGIC:
-                yield from self._gunzip(size)
+                yield from _regular(self._gunzip_fast(size) if fast else self._gunzip(size), size)
             elif self._magic == ZIP_MAGIC:
                 yield from self._unzip(size)
             else:
@@ -87,10 +152,33 @@ class TraceFile:
         except OSError as error:
             raise SourceError(self.path, f"cannot be read ({error.strerror or error})") from error
 
+    def _gunzip_fast(self, size: int) -> Iterator[bytes]:
+        """The same as `_gunzip` by a faster library, where it is installed; that one has the last word on damage."""
+        try:
+            from isal import isal_zlib
+        except ImportError:
+            yield from self._gunzip(size)
+            return
+        done = 0
+        for block in self._members(size, isal_zlib):
+            done += len(block)
+            yield block
+        if self.damage:
+            self.damage = self.remark = None
+            progress, self._progress = self._progress, _no_progress
+            for block in self._gunzip(size):
+                if len(block) > done:
+                    yield block[done:]
+                done = max(0, done - len(block))
+            self._progress = progress
+
     def _gunzip(self, size: int) -> Iterator[bytes]:
+        return self._members(size, zlib)
+
+    def _members(self, size: int, library: Any) -> Iterator[bytes]:
         """All members of a gzip file, one after another; trailing bytes that are no member are left out."""
         with self.path.open("rb") as file:
-            decoder, fresh = zlib.decompressobj(31), True
+            decoder, fresh = library.decompressobj(31), True
             # Small bites: what precedes a damaged place is delivered but for a bite.
             while raw := file.read(_BITE):
                 self._progress(len(raw))
@@ -103,7 +191,7 @@ class TraceFile:
                     fresh = False
                     try:
                         out = decoder.decompress(raw, size)
-                    except zlib.error as error:
+                    except library.error as error:
                         self.damage = f"the gzip data is damaged ({error})"
                         return
                     if out:
@@ -112,7 +200,7 @@ class TraceFile:
                     raw = decoder.unconsumed_tail
                     if decoder.eof:
                         raw = decoder.unused_data
-                        decoder, fresh = zlib.decompressobj(31), True
+                        decoder, fresh = library.decompressobj(31), True
             if not fresh:
                 self.damage = "the gzip data ends early"
 
@@ -189,3 +277,20 @@ class TraceFile:
                     f"cannot be unpacked to {tempfile.gettempdir()} ({error.strerror or error})",
                     "set TMPDIR",
                 ) from error
+
+
+def _regular(pieces: Iterator[bytes], size: int) -> Iterator[bytes]:
+    """The same bytes in blocks of just that size, whichever library made the pieces; the last one may be shorter."""
+    waiting: list[bytes] = []
+    have = 0
+    for piece in pieces:
+        waiting.append(piece)
+        have += len(piece)
+        if have >= size:
+            text = b"".join(waiting)
+            whole = have - have % size
+            for start in range(0, whole, size):
+                yield text[start : start + size]
+            waiting, have = [text[whole:]], have - whole
+    if have:
+        yield b"".join(waiting)

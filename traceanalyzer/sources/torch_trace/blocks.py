@@ -6,8 +6,11 @@ so by induction every cut is true. Where even that fails the text is damaged, an
 """
 
 import re
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Generator, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -16,10 +19,13 @@ from traceanalyzer.errors import SourceError, UnknownFormatError
 from traceanalyzer.sources.files import TraceFile
 from traceanalyzer.sources.torch_trace.records import Event, decode_block, first_value
 from traceanalyzer.sources.torch_trace.repair import Salvage, salvage
+from traceanalyzer.sources.torch_trace.rows import EventRows, Rows
+from traceanalyzer.sources.torch_trace.scanner import Scanned, Scanner, ScanPool
 
 BLOCK_BYTES = 8 << 20
 _MOST_METADATA = 32 << 20
 _MOST_JOINS = 3
+_MOST_UNPROVEN = 3
 _SPACE = b" \t\r\n"
 _BOM = b"\xef\xbb\xbf"
 _BOUNDARY = re.compile(rb"\}\s*,\s*(?=\{)")
@@ -41,30 +47,67 @@ class _Block:
     """Bytes of the block up to the end of the array, where that lies inside."""
 
 
+@dataclass(slots=True)
+class _Ahead:
+    """A block that was cut at its probable boundary and is being scanned."""
+
+    text: bytes
+    """The block, and the beginning of the next event."""
+    following: int
+    """Where the next event begins."""
+    lengths: list[int]
+    """Lengths of the pieces that were read to make the block."""
+    at_end: bool
+    """The file was read to its end when the block was cut."""
+    is_last: bool
+    """The file ends with the block, or it has no boundary: then it is not scanned."""
+    scanned: Future[Scanned | None] | None
+
+
 class TraceText:
-    """The content of one trace. Iterating gives lists of events in the order of the file; afterwards the attributes
+    """The content of one trace. Iterating gives rows of events in the order of the file; afterwards the attributes
     tell what was around them and what was lost.
 
+    With a scanner, threads read ahead: call `close`, come what may. Rows are good until the next ones are asked for.
     Raises `UnknownFormatError` where the JSON is no trace and `SourceError` where it ends before its first event.
     """
 
-    def __init__(self, file: TraceFile, block_bytes: int = BLOCK_BYTES) -> None:
+    def __init__(self, file: TraceFile, block_bytes: int = BLOCK_BYTES, scanner: Scanner | None = None) -> None:
         self.metadata: dict[str, Any] = {}
         self.is_object = True
         self.whole = True
         self.repaired = self.lost = self.not_events = self.lost_bytes = 0
         self.metadata_damaged = False
         self._path = file.path
-        self._source = file.blocks(min(block_bytes, 1 << 20))
+        read = file.blocks_ahead if scanner and file.compressed else file.blocks
+        self._reading = read(min(block_bytes, 1 << 20))
+        self._source: Iterator[bytes] = self._reading
         self._block_bytes = block_bytes
         self._buffer = b""
         self._at_end = False
+        self._pool = ScanPool(scanner) if scanner else None
+        self._lengths: list[int] = []
+        self.scanned_blocks = 0
+        self._unproven = 0
+        self._scanning = scanner is not None
 
-    def __iter__(self) -> Iterator[list[Event]]:
+    def __iter__(self) -> Iterator[Rows]:
         self._open()
-        yield from self._blocks()
+        ended = False
+        while not ended:
+            if self._pool and self._scanning:
+                ended = yield from self._scanned(self._pool)
+            if not ended:
+                events, ended = self._next_block()
+                yield EventRows(events)
         if self.whole:
             self._close()
+
+    def close(self) -> None:
+        """Ends all threads and closes the file."""
+        if self._pool:
+            self._pool.close()
+        self._reading.close()
 
     def _fill(self, size: int) -> None:
         """Reads until the buffer holds `size` bytes or the file ends."""
@@ -75,6 +118,7 @@ class TraceText:
                 self._at_end = True
             else:
                 parts.append(block)
+                self._lengths.append(len(block))
                 have += len(block)
         if len(parts) > 1:
             self._buffer = b"".join(parts)
@@ -144,26 +188,74 @@ class TraceText:
             raise SourceError(self._path, "the file ends before its first event")
         raise UnknownFormatError(self._path, _NO_TRACE)
 
-    def _blocks(self) -> Iterator[list[Event]]:
+    def _scanned(self, pool: ScanPool) -> Generator[Rows, None, bool]:
+        """Rows of blocks that threads scan ahead, up to one that is not plain: then all is as if that was the next.
+
+        Returns whether the list of events ended.
+        """
+        ahead: deque[_Ahead] = deque()
+        while True:
+            self._scan_ahead(pool, ahead)
+            block = ahead.popleft()
+            found = block.scanned.result() if block.scanned else None
+            if found is None or (block.is_last and found.array_end is None):
+                self._go_back(block, ahead)
+                self._unproven += 1
+                self._scanning = self._unproven <= _MOST_UNPROVEN + self.scanned_blocks // 8
+                return False
+            self.scanned_blocks += 1
+            if found.array_end is not None:
+                self._go_back(block, ahead)
+                self._buffer = self._buffer[found.array_end :]
+                yield found.rows
+                return True
+            self._scan_ahead(pool, ahead)
+            yield found.rows
+            pool.give_back(found)
+
+    def _scan_ahead(self, pool: ScanPool, ahead: deque["_Ahead"]) -> None:
+        """Cuts blocks at their probable boundaries and lets threads scan them: one more than there are threads."""
+        while len(ahead) <= pool.workers and not (ahead and ahead[-1].is_last):
+            self._lengths = []
+            self._fill(self._block_bytes)
+            buffer = self._buffer
+            cut = None if self._at_end else _last_boundary(buffer)
+            end, following = cut or (len(buffer), len(buffer))
+            scanned = pool.submit(buffer, end) if cut or self._at_end else None
+            ahead.append(_Ahead(buffer, following, self._lengths, self._at_end, cut is None, scanned))
+            self._buffer = buffer[following:]
+
+    def _go_back(self, block: "_Ahead", ahead: deque["_Ahead"]) -> None:
+        """Makes everything as it was when a block was cut."""
+        pieces = []
+        self._buffer, self._at_end = block.text, block.at_end
+        while ahead:
+            at, block = len(block.text) - block.following, ahead.popleft()
+            for length in block.lengths:
+                pieces.append(block.text[at : at + length])
+                at += length
+            if block.scanned:
+                block.scanned.cancel()
+        self._source = chain(pieces, self._source)
+
+    def _next_block(self) -> tuple[list[Event], bool]:
+        """The events of the next block, and whether the list of events ended."""
         size, joins = self._block_bytes, 0
         while True:
             self._fill(size)
             self._buffer = self._buffer.lstrip(_SPACE)
             if self._at_end:
-                yield from self._last_block()
-                return
+                return self._last_block(), True
             cut = _last_boundary(self._buffer)
             end, following = cut or (len(self._buffer), len(self._buffer))
             block = self._decode(self._buffer[:end], b"]" if cut else b"")
             if block.array_end is not None:
                 self._buffer = self._buffer[block.array_end :]
-                yield block.events
-                return
+                return block.events, True
             if block.proven and cut:
                 self._buffer = self._buffer[following:]
-                size, joins = self._block_bytes, 0
-                yield block.events
-            elif joins < _MOST_JOINS and not block.broken:
+                return block.events, False
+            if joins < _MOST_JOINS and not block.broken:
                 joins += 1
                 size = 2 * len(self._buffer) + self._block_bytes
             else:
@@ -172,10 +264,9 @@ class TraceText:
                 self._buffer = self._buffer[skipped:]
                 if not found.ended:
                     self._buffer = self._buffer.lstrip(_SPACE + b",")
-                size, joins = self._block_bytes if skipped else 2 * len(self._buffer) + self._block_bytes, 0
-                yield found.events
-                if found.ended:
-                    return
+                if skipped or found.ended:
+                    return found.events, found.ended
+                size, joins = 2 * len(self._buffer) + self._block_bytes, 0
 
     def _decode(self, text: bytes, close: bytes) -> _Block:
         """Decodes events with a bracket around them."""
@@ -187,7 +278,10 @@ class TraceText:
             place = _PLACE.search(message)
             if place and message.startswith("JSON is malformed: trailing characters"):
                 length = int(place.group(1)) - 1
-                events, others = decode_block(data[:length])
+                try:
+                    events, others = decode_block(data[:length])
+                except ValueError:  # a number of thousands of digits
+                    return _Block(broken=True)
                 self.not_events += others
                 return _Block(events, proven=True, array_end=length - 1)
             # An error at the very end is that of a wrong cut, any other one is damage.
@@ -211,19 +305,18 @@ class TraceText:
         self.lost += found.lost
         return found
 
-    def _last_block(self) -> Iterator[list[Event]]:
+    def _last_block(self) -> list[Event]:
         block = self._decode(self._buffer, b"")
         if block.proven:
             self._buffer = self._buffer[len(self._buffer) if block.array_end is None else block.array_end :]
-            yield block.events
-            return
+            return block.events
         found = self._salvage(self._buffer, final=True)
-        yield found.events
         if found.ended:
             self._buffer = self._buffer[found.consumed :]
         else:
             self.whole = False
             self.lost_bytes = found.tail_bytes
+        return found.events
 
     def _close(self) -> None:
         """Reads what stands after the events."""

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from traceanalyzer.schema.sink import NO_TEXT, Sink, Values
 from traceanalyzer.sources.torch_trace.columns import integers, narrow, with_values
 from traceanalyzer.sources.torch_trace.held import HeldBatches
-from traceanalyzer.sources.torch_trace.records import ABSENT, CollectiveArguments, Event, arguments_of
+from traceanalyzer.sources.torch_trace.records import ABSENT, CollectiveArguments
+from traceanalyzer.sources.torch_trace.rows import Rows
 
 
 class Collectives:
@@ -20,14 +21,14 @@ class Collectives:
         self._sink = sink
         self._held = HeldBatches(path)
 
-    def on_host(self, events: list[Event], event_ids: NDArray[np.int64], processes: NDArray[np.int64]) -> None:
+    def on_host(self, rows: Rows, event_ids: NDArray[np.int64], processes: NDArray[np.int64]) -> None:
         """Takes operators that carry a collective, with their numbers in `cpu_events`."""
-        columns = self._columns(events)
+        columns = self._columns(rows.records(CollectiveArguments))
         self._sink.write("collectives", columns | {"event_id": event_ids, "process": processes})
 
-    def on_device(self, events: list[Event], op_ids: NDArray[np.int64]) -> None:
+    def on_device(self, rows: Rows, op_ids: NDArray[np.int64]) -> None:
         """Takes operations that carry a collective, with their numbers in `gpu_ops`."""
-        self._held.add(self._columns(events) | {"op_id": op_ids})
+        self._held.add(self._columns(rows.records(CollectiveArguments)) | {"op_id": op_ids})
 
     def write(self, process: int | None) -> None:
         """Writes what operations carried, with the process that launched them where it is the only one."""
@@ -36,8 +37,7 @@ class Collectives:
                 columns["process"] = np.full(len(columns["op_id"]), process, np.int64)
             self._sink.write("collectives", columns)
 
-    def _columns(self, events: list[Event]) -> dict[str, Values]:
-        rows = arguments_of(events, CollectiveArguments)
+    def _columns(self, rows: list[CollectiveArguments]) -> dict[str, Values]:
         self.ranks.update(a.rank for a in rows if isinstance(a.rank, int) and a.rank >= 0)
         peers = [_peer(a) for a in rows]
         columns: dict[str, Values] = {

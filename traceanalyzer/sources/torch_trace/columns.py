@@ -1,16 +1,18 @@
 """Columns of batches: lists of decoded values -> numpy arrays, with masks where values are null."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from traceanalyzer.schema.sink import Texts, Values
 from traceanalyzer.sources.torch_trace.records import ABSENT, whole_number
 
 _INT64_MAX = (1 << 63) - 1
-_OWN_NUMBERS = -(1 << 40)  # far from every id that a writer casts to 32 bits
+OWN_NUMBERS = -(1 << 40)
+"""Numbers that we give to texts begin here and go down: far from every id that a writer casts to 32 bits."""
 
 
 class Identities:
@@ -24,18 +26,18 @@ class Identities:
         if value is None:
             return ABSENT
         number = whole_number(value) if not isinstance(value, str) or not value.startswith("stream ") else None
-        if number is not None and abs(number) < -_OWN_NUMBERS:
+        if number is not None and OWN_NUMBERS < number <= _INT64_MAX:
             return number
-        return self.texts.setdefault(str(value), _OWN_NUMBERS - len(self.texts))
+        return self.texts.setdefault(str(value), OWN_NUMBERS - len(self.texts))
 
     def numbers(self, values: list[Any]) -> NDArray[np.int64]:
         """The numbers of many ids."""
         if set(map(type, values)) == {int}:
-            try:
-                return np.array(values, np.int64)
-            except OverflowError:
-                pass
-        known = {value: self.number(value) for value in set(values)}
+            with suppress(OverflowError):
+                numbers = np.array(values, np.int64)
+                if numbers.min() > OWN_NUMBERS:
+                    return numbers
+        known = {value: self.number(value) for value in dict.fromkeys(values)}
         return np.array([known[value] for value in values], np.int64)
 
 
@@ -46,12 +48,27 @@ def integers(values: Sequence[Any], absent: int = ABSENT) -> np.ma.MaskedArray[A
 
 
 def _plain_integers(values: Sequence[Any]) -> NDArray[np.int64]:
-    try:
-        return np.array(values, np.int64)  # numpy reads texts of whole numbers as well
-    except (TypeError, ValueError, OverflowError):
-        pass
+    if set(map(type, values)) == {int}:  # numpy would take texts, decimals and truths as well
+        with suppress(OverflowError):
+            return np.array(values, np.int64)
     numbers = [whole_number(value) for value in values]
     return np.array([ABSENT if n is None or abs(n) > _INT64_MAX else n for n in numbers], np.int64)
+
+
+class PerText:
+    """What a function says of each text of a dictionary, called once for each: an array by code that grows with it."""
+
+    def __init__(self, texts: Texts, function: Callable[[str], int], dtype: DTypeLike) -> None:
+        self._texts = texts
+        self._function = function
+        self._known = np.zeros(0, dtype)
+
+    def __getitem__(self, numbers: NDArray[np.int32]) -> NDArray[Any]:
+        texts, known = self._texts.all, self._known
+        if len(known) < len(texts):
+            more = np.array([self._function(text) for text in texts[len(known) :]], known.dtype)
+            self._known = known = np.concatenate((known, more))
+        return known[numbers]
 
 
 def narrow(values: np.ma.MaskedArray[Any, Any]) -> np.ma.MaskedArray[Any, np.dtype[np.int32]]:

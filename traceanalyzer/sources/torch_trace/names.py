@@ -6,7 +6,8 @@ import numpy as np
 
 from traceanalyzer.schema.sink import Sink, Values
 from traceanalyzer.sources.torch_trace.columns import Identities
-from traceanalyzer.sources.torch_trace.records import ABSENT, Event, NameArguments, arguments_of
+from traceanalyzer.sources.torch_trace.records import ABSENT, NameArguments
+from traceanalyzer.sources.torch_trace.rows import Rows
 
 
 class Names:
@@ -17,17 +18,19 @@ class Names:
         self._processes: dict[int, dict[str, None]] = defaultdict(dict)
         self._threads: dict[tuple[int, int], dict[str, None]] = defaultdict(dict)
 
-    def add(self, events: list[Event]) -> None:
+    def add(self, rows: Rows) -> None:
         """Takes metadata events."""
-        events = [event for event in events if event.name in ("process_name", "thread_name")]
-        for event, arguments in zip(events, arguments_of(events, NameArguments), strict=True):
+        chosen = [i for i, name in enumerate(rows.name_texts()) if name in ("process_name", "thread_name")]
+        rows = rows.take(np.array(chosen, np.intp))
+        columns = rows.name_texts(), rows.process_ids(), rows.thread_ids(), rows.records(NameArguments)
+        for kind, process_id, thread_id, arguments in zip(*columns, strict=True):
             if arguments.name is None:
                 continue
-            process = self.identities.number(event.pid)
-            if event.name == "process_name":
+            process = self.identities.number(process_id)
+            if kind == "process_name":
                 self._processes[process][arguments.name] = None
             else:
-                self._threads[process, self.identities.number(event.tid)][arguments.name] = None
+                self._threads[process, self.identities.number(thread_id)][arguments.name] = None
 
     def of_process(self, process: int) -> str:
         """Names of a process, else its id where that is a text; else empty."""

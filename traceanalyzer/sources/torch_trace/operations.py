@@ -1,8 +1,5 @@
 """Device operations: kernels, copies and memory sets -> `gpu_ops`."""
 
-from itertools import chain
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,16 +7,10 @@ from traceanalyzer.schema.kinds import OpKind, Severity
 from traceanalyzer.schema.sink import Sink, Values
 from traceanalyzer.sources.torch_trace.categories import copy_of, is_host_to_host, set_memory_of
 from traceanalyzer.sources.torch_trace.collectives import Collectives
-from traceanalyzer.sources.torch_trace.columns import (
-    codes,
-    either,
-    integers,
-    narrow,
-    unless,
-    with_values,
-)
+from traceanalyzer.sources.torch_trace.columns import either, integers, narrow, unless, with_values
 from traceanalyzer.sources.torch_trace.held import HeldBatches
-from traceanalyzer.sources.torch_trace.records import Event, OperationArguments, arguments_of
+from traceanalyzer.sources.torch_trace.records import OperationArguments
+from traceanalyzer.sources.torch_trace.rows import Arguments, MaskedIntegers, Rows
 
 _AXES = ("x", "y", "z")
 
@@ -42,17 +33,17 @@ class Operations:
         """Operations so far."""
         return self._held.rows
 
-    def add(
-        self, events: list[Event], kinds: NDArray[np.uint8], start: NDArray[np.int64], end: NDArray[np.int64]
-    ) -> None:
+    def add(self, rows: Rows, kinds: NDArray[np.uint8], start: NDArray[np.int64], end: NDArray[np.int64]) -> None:
         """Takes events of the categories of operations."""
-        arguments = arguments_of(events, OperationArguments)
-        device = narrow(integers([a.device for a in arguments]))
+        arguments = rows.arguments(OperationArguments)
+        device = narrow(arguments.integers("device"))
         if np.ma.getmaskarray(device).any():
-            device = narrow(either(integers([a.device for a in arguments]), integers([event.pid for event in events])))
-        on_host = np.zeros(len(events), np.bool_)
+            device = narrow(either(arguments.integers("device"), integers(rows.process_ids())))
+        on_host = np.zeros(len(rows), np.bool_)
         copies = np.flatnonzero(kinds == OpKind.MEMCPY)
-        on_host[copies] = [is_host_to_host(events[i].name or "") for i in copies.tolist()]
+        names = rows.take(copies).name_texts()
+        known = {name: is_host_to_host(name) for name in set(names)}
+        on_host[copies] = [known[name] for name in names]
         unplaced = np.ma.getmaskarray(device) & ~on_host
         if on_host.any():
             text = "Copies from host to host never touch the device and are not counted as its operations."
@@ -62,38 +53,35 @@ class Operations:
             self._sink.note("operations_without_device", text, int(unplaced.sum()))
         columns: dict[str, Values] = {"device": device.data, "kind": kinds, "start_ns": start, "end_ns": end}
         kept = np.flatnonzero(~(on_host | unplaced))
-        if len(kept) < len(events):
-            picked = kept.tolist()
-            events, arguments = [events[i] for i in picked], [arguments[i] for i in picked]
+        if len(kept) < len(rows):
+            rows = rows.take(kept)
+            arguments = rows.arguments(OperationArguments)
             columns = {name: values[kept] for name, values in columns.items()}
-        if events:
-            self._hold(events, arguments, columns)
+        if len(rows):
+            self._hold(rows, arguments, columns)
 
-    def _hold(self, events: list[Event], arguments: list[OperationArguments], columns: dict[str, Values]) -> None:
+    def _hold(self, rows: Rows, arguments: Arguments, columns: dict[str, Values]) -> None:
         columns |= {
-            "context": integers([a.context for a in arguments]),
-            "stream": either(integers([a.stream for a in arguments]), integers([event.tid for event in events])),
-            "name": codes(self._sink.texts, [event.name or "" for event in events], len(events)),
-            "bytes": integers([a.bytes for a in arguments]),
-            "graph_id": integers([a.graph_id for a in arguments], 0),
-            "graph_node_id": integers([a.graph_node_id for a in arguments], 0),
-            "registers_per_thread": narrow(integers([a.registers for a in arguments])),
-            "dynamic_shared_bytes": integers([a.shared_memory for a in arguments]),
+            "context": arguments.integers("context"),
+            "stream": _streams(rows, arguments),
+            "name": rows.names(self._sink.texts),
+            "bytes": arguments.integers("bytes"),
+            "graph_id": arguments.integers("graph_id", 0),
+            "graph_node_id": arguments.integers("graph_node_id", 0),
+            "registers_per_thread": narrow(arguments.integers("registers")),
+            "dynamic_shared_bytes": arguments.integers("shared_memory"),
         }
-        correlation = integers([a.correlation for a in arguments], 0)
+        correlation = arguments.integers("correlation", 0)
         columns["correlation_id"] = unless(correlation, correlation.data == -1)
-        columns["external_id"] = either(
-            integers([a.external_id for a in arguments], 0), integers([a.external_id_lower for a in arguments], 0)
-        )
-        occupancy = np.array([a.occupancy or 0.0 for a in arguments], np.float64)
+        columns["external_id"] = external_ids(arguments)
+        occupancy = arguments.numbers("occupancy")
         columns["occupancy_pct"] = np.ma.MaskedArray(occupancy, ~(occupancy > 0))
-        columns |= _extents("grid", [a.grid for a in arguments]) | _extents("block", [a.block for a in arguments])
-        columns |= self._copy_columns(events, columns["kind"])
+        columns |= _extents("grid", arguments) | _extents("block", arguments)
+        columns |= self._copy_columns(rows, columns["kind"])
         self._look_at_external_ids(columns)
-        with_collective = [i for i, a in enumerate(arguments) if a.collective is not None]
-        if with_collective:
-            numbers = np.array(with_collective, np.int64) + self.count
-            self._collectives.on_device([events[i] for i in with_collective], numbers)
+        with_collective = arguments.having("collective")
+        if len(with_collective):
+            self._collectives.on_device(rows.take(with_collective), with_collective.astype(np.int64) + self.count)
         self.devices.update(np.unique(columns["device"]).tolist())
         self._held.add(with_values(columns))
 
@@ -104,18 +92,19 @@ class Operations:
         differs = known & (np.ma.getmaskarray(correlation) | (external.data != correlation.data))
         self._external_ids_are_operators |= bool(differs.any())
 
-    def _copy_columns(self, events: list[Event], kinds: NDArray[np.uint8]) -> dict[str, Values]:
+    def _copy_columns(self, rows: Rows, kinds: NDArray[np.uint8]) -> dict[str, Values]:
         if (kinds == OpKind.KERNEL).all():
             return {}
         known = self._copies
-        rows = np.full((len(events), 3), -1, np.int64)
-        for i in np.flatnonzero(kinds != OpKind.KERNEL).tolist():
-            name = events[i].name or ""
+        values = np.full((len(rows), 3), -1, np.int64)
+        copies = np.flatnonzero(kinds != OpKind.KERNEL)
+        names = rows.take(copies).name_texts()
+        for name, kind in zip(names, kinds[copies].tolist(), strict=True):
             if name not in known:
-                known[name] = copy_of(name) if kinds[i] == OpKind.MEMCPY else (-1, -1, set_memory_of(name))
-            rows[i] = known[name]
+                known[name] = copy_of(name) if kind == OpKind.MEMCPY else (-1, -1, set_memory_of(name))
+        values[copies] = [known[name] for name in names]
         columns = ("copy_kind", "source_memory", "destination_memory")
-        return {c: np.ma.MaskedArray(rows[:, k].astype(np.uint8), rows[:, k] < 0) for k, c in enumerate(columns)}
+        return {c: np.ma.MaskedArray(values[:, k].astype(np.uint8), values[:, k] < 0) for k, c in enumerate(columns)}
 
     def write(self, process_of: "ProcessOf") -> None:
         """Writes all operations, each with the process that launched it."""
@@ -135,14 +124,25 @@ class Operations:
             self._sink.write("gpu_ops", columns)
 
 
-def _extents(name: str, values: list[Any]) -> dict[str, Values]:
+def external_ids(arguments: Arguments) -> MaskedIntegers:
+    """Ids of operators, in either spelling."""
+    external = arguments.integers("external_id", 0)
+    if not np.ma.getmaskarray(external).any():
+        return external
+    return either(external, arguments.integers("external_id_lower", 0))
+
+
+def _streams(rows: Rows, arguments: Arguments) -> MaskedIntegers:
+    """Streams by the arguments, else by the row."""
+    stream = arguments.integers("stream")
+    return either(stream, integers(rows.thread_ids())) if np.ma.getmaskarray(stream).any() else stream
+
+
+def _extents(name: str, arguments: Arguments) -> dict[str, Values]:
     """Three columns of the extents of grids or blocks."""
-    known = [isinstance(v, list) and len(v) == 3 for v in values]
-    if not any(known):
+    flat, missing = arguments.triples(name)
+    if missing.all():
         return {}
-    plain = [v if good else (0, 0, 0) for v, good in zip(values, known, strict=True)]
-    flat = np.fromiter(chain.from_iterable(plain), np.int64, 3 * len(plain)).reshape(-1, 3)
-    missing = ~np.array(known)
     return {f"{name}_{axis}": narrow(np.ma.MaskedArray(flat[:, k], missing)) for k, axis in enumerate(_AXES)}
 
 

@@ -10,14 +10,11 @@ from numpy.typing import NDArray
 from traceanalyzer.schema.sink import NO_TEXT, Sink
 from traceanalyzer.sources.torch_trace.records import (
     ABSENT,
-    Event,
-    OperatorArguments,
     TritonArguments,
-    arguments_of,
     loads,
 )
+from traceanalyzer.sources.torch_trace.rows import SEPARATOR, Arguments, Rows
 
-_SEPARATOR = b"\x1f"  # cannot stand in JSON text
 _SHAPE_KEYS = ("Input Dims", "Input type", "Input Strides", "Concrete Inputs")
 
 
@@ -27,10 +24,10 @@ class _Shapes(dict[bytes, int]):
     def __init__(self, sink: Sink) -> None:
         super().__init__()
         self._sink = sink
-        self[_SEPARATOR * 3] = NO_TEXT
+        self[SEPARATOR * 3] = NO_TEXT
 
     def __missing__(self, key: bytes) -> int:
-        parts = zip(_SHAPE_KEYS, key.split(_SEPARATOR), strict=True)
+        parts = zip(_SHAPE_KEYS, key.split(SEPARATOR), strict=True)
         text = compact({name: _value(part) for name, part in parts if part})
         code = self[key] = self._sink.texts[text]
         return code
@@ -44,17 +41,13 @@ class Payloads:
         self._shapes = _Shapes(sink)
         self._nodes: dict[str, int] = {}
 
-    def of_operators(self, events: list[Event], arguments: list[OperatorArguments]) -> NDArray[np.int32]:
+    def of_operators(self, rows: Rows, arguments: Arguments) -> NDArray[np.int32]:
         """Shapes, types, strides and scalars of operators, and what generated kernels say of themselves."""
-        keys = [
-            _SEPARATOR.join((a.input_dims or a.input_dims_lower, a.input_type, a.input_strides, a.concrete_inputs))
-            for a in arguments
-        ]
-        out = np.fromiter(map(self._shapes.__getitem__, keys), np.int32, len(keys))
-        generated = [i for i, a in enumerate(arguments) if a.kernel_file]
-        if generated:
-            triton = arguments_of([events[i] for i in generated], TritonArguments)
-            for i, more in zip(generated, triton, strict=True):
+        out = arguments.shapes(self._shapes)
+        generated = arguments.having("kernel_file")
+        if len(generated):
+            triton = rows.take(generated).records(TritonArguments)
+            for i, more in zip(generated.tolist(), triton, strict=True):
                 shapes = json.loads(self._sink.texts.all[out[i]]) if out[i] != NO_TEXT else {}
                 out[i] = self._sink.texts[compact(shapes | _triton(more))]
         return out
@@ -81,9 +74,12 @@ class Payloads:
         return known
 
 
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+
+
 def compact(value: Any) -> str:
     """JSON text without white space."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return _encode(value)
 
 
 def _value(raw: Any) -> Any:

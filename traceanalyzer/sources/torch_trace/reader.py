@@ -25,12 +25,13 @@ from traceanalyzer.sources.torch_trace.memory import write_memory
 from traceanalyzer.sources.torch_trace.metadata import write_devices, write_facts
 from traceanalyzer.sources.torch_trace.names import Names
 from traceanalyzer.sources.torch_trace.operations import Operations, ProcessOf
-from traceanalyzer.sources.torch_trace.records import Event
-from traceanalyzer.sources.torch_trace.times import nanoseconds
+from traceanalyzer.sources.torch_trace.rows import Rows
+from traceanalyzer.sources.torch_trace.scanner import SCAN_FROM_BYTES, load_scanner
 from traceanalyzer.sources.torch_trace.uncategorised import Uncategorised
 
 Times = NDArray[np.int64]
 _FLOWS_AND_COMPLETE = frozenset("stfX")  # flows repeat the correlation and are not read
+_INSTANTS = "i", "I"
 
 
 class _Class(IntEnum):
@@ -47,11 +48,11 @@ class _Class(IntEnum):
     UNKNOWN = 101
 
 
-class _Classes(dict[str | None, int]):
+class _Classes(dict[str, int]):
     """Class of every category, in whatever case it is written."""
 
-    def __missing__(self, category: str | None) -> int:
-        self[category] = value = _class_of((category or "").lower())
+    def __missing__(self, category: str) -> int:
+        self[category] = value = _class_of(category.lower())
         return value
 
 
@@ -76,13 +77,17 @@ def _class_of(category: str) -> int:
 class TorchReader:
     """One trace on its way into a sink.
 
+    Texts of at least `scan_from_bytes` are scanned by compiled code where that can be had.
     Raises `UnknownFormatError` where the file is no trace and `SourceError` where nothing of it can be used.
     """
 
-    def __init__(self, file: TraceFile, sink: Sink, block_bytes: int = BLOCK_BYTES) -> None:
+    def __init__(
+        self, file: TraceFile, sink: Sink, block_bytes: int = BLOCK_BYTES, scan_from_bytes: int = SCAN_FROM_BYTES
+    ) -> None:
         self._file = file
         self._sink = sink
-        self._text = TraceText(file, block_bytes)
+        scanner = load_scanner() if file.text_bytes >= scan_from_bytes else None
+        self._text = TraceText(file, block_bytes, scanner)
         self._classes = _Classes()
         self._identities = Identities()
         self._names = Names(self._identities)
@@ -95,10 +100,18 @@ class TorchReader:
         self._unknown: Counter[str] = Counter()
         self._counts: Counter[_Class] = Counter()
 
+    @property
+    def scanned_blocks(self) -> int:
+        """How many blocks the compiled scanner read so far."""
+        return self._text.scanned_blocks
+
     def read(self) -> None:
         """Reads everything."""
-        for events in self._text:
-            self._take(events)
+        try:
+            for rows in self._text:
+                self._take(rows)
+        finally:
+            self._text.close()
         if not self._events:
             self._refuse()
         self._finish()
@@ -110,99 +123,92 @@ class TorchReader:
         if not self._text.whole or self._text.lost:
             raise SourceError(self._file.path, "damaged before the first whole event: nothing of it can be read")
 
-    def _take(self, events: list[Event]) -> None:
-        complete = [event for event in events if event.ph == "X"]
-        others = [event for event in events if event.ph not in _FLOWS_AND_COMPLETE]
-        self._events += len(events) - len(others)
-        if others:
-            self._take_others(others)
-        if complete:
-            self._take_complete(complete)
+    def _take(self, rows: Rows) -> None:
+        phases = rows.by_phase()
+        no_events = len(phases.get("", ()))
+        self._events += rows.flows + len(rows) - no_events
+        self._text.not_events += no_events
+        if "M" in phases:
+            self._names.add(rows.take(phases["M"]))
+        instants = [phases[phase] for phase in _INSTANTS if phase in phases]
+        if instants:
+            self._take_instants(rows.take(np.sort(np.concatenate(instants))))
+        for phase in phases.keys() - {"", "M", *_INSTANTS, *_FLOWS_AND_COMPLETE}:
+            self._unknown[f"phase {phase}"] += len(phases[phase])
+        if "X" in phases:
+            self._take_complete(rows.take(phases["X"]))
 
-    def _take_others(self, events: list[Event]) -> None:
-        phases = Counter(event.ph for event in events)
-        self._events += len(events) - phases[""]
-        self._text.not_events += phases[""]
-        if phases["M"]:
-            self._names.add([event for event in events if event.ph == "M"])
-        if phases["i"] or phases["I"]:
-            self._take_instants([event for event in events if event.ph in ("i", "I")])
-        for phase in phases.keys() - {"", "M", "i", "I"}:
-            self._unknown[f"phase {phase}"] += phases[phase]
-
-    def _take_instants(self, events: list[Event]) -> None:
-        instants, valid = nanoseconds([event.ts for event in events])
-        events, instants = self._readable(events, valid), instants[valid]
-        memory = np.array([event.name == "[memory]" for event in events], np.bool_)
+    def _take_instants(self, rows: Rows) -> None:
+        instants, valid = rows.starts()
+        rows, instants = self._readable(rows, valid), instants[valid]
+        memory = np.array([name == "[memory]" for name in rows.name_texts()], np.bool_)
         if memory.any():
-            chosen = [event for event, is_memory in zip(events, memory.tolist(), strict=True) if is_memory]
             self._extent.see(instants[memory], instants[memory])
-            write_memory(self._sink, self._identities, chosen, instants[memory])
+            write_memory(self._sink, self._identities, rows.take(np.flatnonzero(memory)), instants[memory])
         if not memory.all():
-            chosen = [event for event, is_memory in zip(events, memory.tolist(), strict=True) if not is_memory]
-            self._threads.add_marks(chosen, instants[~memory])
+            self._threads.add_marks(rows.take(np.flatnonzero(~memory)), instants[~memory])
 
-    def _readable(self, events: list[Event], valid: NDArray[np.bool_]) -> list[Event]:
+    def _readable(self, rows: Rows, valid: NDArray[np.bool_]) -> Rows:
         """Only the events whose times could be read."""
         if valid.all():
-            return events
+            return rows
         text = "Events without a readable time, or with one beyond 64 bits, were left out."
         self._sink.note("time_unreadable", text, int((~valid).sum()))
-        return [events[i] for i in np.flatnonzero(valid).tolist()]
+        return rows.take(np.flatnonzero(valid))
 
-    def _take_complete(self, events: list[Event]) -> None:
-        start, valid = nanoseconds([event.ts for event in events])
-        length, length_valid = nanoseconds([event.dur or b"0" for event in events])
+    def _take_complete(self, rows: Rows) -> None:
+        start, valid = rows.starts()
+        length, length_valid = rows.lengths()
         end = start + length
         valid &= length_valid & ~((length > 0) & (end < start))
-        events, start, end = self._readable(events, valid), start[valid], end[valid]
-        if not events:
+        rows, start, end = self._readable(rows, valid), start[valid], end[valid]
+        if not len(rows):
             return
         negative = end < start
         if negative.any():
             text = "Events that end before they start, as an unfinished one does, were given the length 0."
             self._sink.note("negative_durations", text, int(negative.sum()))
             end = np.where(negative, start, end)
-        classes = np.fromiter(map(self._classes.__getitem__, [event.cat for event in events]), np.uint8, len(events))
-        self._take_operations(events, classes, start, end)
+        classes = rows.of_categories(self._classes.__getitem__, np.uint8)
+        self._take_operations(rows, classes, start, end)
         on_thread = (classes >= _Class.THREAD) & (classes < _Class.DEVICE_ROW)
         if (uncategorised := classes == _Class.NO_CATEGORY).any():
-            operators = self._uncategorised.operators(events, uncategorised)
+            operators = self._uncategorised.operators(rows, uncategorised)
             classes = np.where(operators, _Class.THREAD + EventKind.OPERATOR, classes).astype(np.uint8)
             on_thread |= operators
-        self._take_threads(events, classes, on_thread, start, end)
+        self._take_threads(rows, classes, on_thread, start, end)
         if (classes >= _Class.DEVICE_ROW).any():
-            self._take_rest(events, classes, start, end)
+            self._take_rest(rows, classes, start, end)
 
-    def _take_operations(self, events: list[Event], classes: NDArray[np.uint8], start: Times, end: Times) -> None:
-        rows = np.flatnonzero(classes < _Class.THREAD)
-        if len(rows):
-            self._extent.see(start[rows], end[rows])
-            self._operations.add([events[i] for i in rows.tolist()], classes[rows], start[rows], end[rows])
+    def _take_operations(self, rows: Rows, classes: NDArray[np.uint8], start: Times, end: Times) -> None:
+        index = np.flatnonzero(classes < _Class.THREAD)
+        if len(index):
+            self._extent.see(start[index], end[index])
+            self._operations.add(rows.take(index), classes[index], start[index], end[index])
 
     def _take_threads(
-        self, events: list[Event], classes: NDArray[np.uint8], chosen: NDArray[np.bool_], start: Times, end: Times
+        self, rows: Rows, classes: NDArray[np.uint8], chosen: NDArray[np.bool_], start: Times, end: Times
     ) -> None:
-        rows = np.flatnonzero(chosen)
-        if len(rows):
-            self._extent.see(start[rows], end[rows])
-            kinds = (classes[rows] - _Class.THREAD).astype(np.uint8)
-            self._threads.add([events[i] for i in rows.tolist()], kinds, start[rows], end[rows])
+        index = np.flatnonzero(chosen)
+        if len(index):
+            self._extent.see(start[index], end[index])
+            kinds = (classes[index] - _Class.THREAD).astype(np.uint8)
+            self._threads.add(rows.take(index), kinds, start[index], end[index])
 
-    def _take_rest(self, events: list[Event], classes: NDArray[np.uint8], start: Times, end: Times) -> None:
+    def _take_rest(self, rows: Rows, classes: NDArray[np.uint8], start: Times, end: Times) -> None:
         for value in np.unique(classes[classes >= _Class.DEVICE_ROW]).tolist():
-            rows = np.flatnonzero(classes == value)
-            chosen = [events[i] for i in rows.tolist()]
+            index = np.flatnonzero(classes == value)
+            chosen = rows.take(index)
             if value < _Class.OVERHEAD:
-                self._threads.add_device_rows(chosen, EventKind(value - _Class.DEVICE_ROW), start[rows], end[rows])
+                self._threads.add_device_rows(chosen, EventKind(value - _Class.DEVICE_ROW), start[index], end[index])
             elif value == _Class.OVERHEAD:
-                self._threads.add_overhead(chosen, start[rows], end[rows])
+                self._threads.add_overhead(chosen, start[index], end[index])
             elif value == _Class.SPAN:
-                self._extent.see_spans([event.name or "" for event in chosen], start[rows], end[rows])
+                self._extent.see_spans(chosen.name_texts(), start[index], end[index])
             elif value == _Class.UNKNOWN:
-                self._unknown.update(event.cat or "" for event in chosen)
+                self._unknown.update(chosen.category_texts())
             else:
-                self._counts[_Class(value)] += len(rows)
+                self._counts[_Class(value)] += len(index)
 
     def _finish(self) -> None:
         process_of = ProcessOf(self._threads.calls, self._only_process())

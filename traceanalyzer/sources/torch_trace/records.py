@@ -1,6 +1,8 @@
 """The events of a trace as typed records, and their decoding: strict and fast, else one by one and lenient."""
 
 import json
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -215,9 +217,9 @@ def event_of(value: Any) -> Event | None:
 Arguments = TypeVar("Arguments", bound=msgspec.Struct)
 
 
-def arguments_of(events: list[Event], kind: type[Arguments]) -> list[Arguments]:
-    """The arguments of events as records of one kind; events without any give a record of defaults."""
-    texts = [event.args or b"{}" for event in events]
+def arguments_of(texts: Sequence[bytes | Raw], kind: type[Arguments]) -> list[Arguments]:
+    """Arguments of events as records of one kind; empty texts give records of defaults."""
+    texts = [text or b"{}" for text in texts]
     try:
         return _decoder(kind).decode(b"".join((b"[", b",".join(texts), b"]")))
     except (msgspec.DecodeError, ValueError, RecursionError):
@@ -229,8 +231,16 @@ def _decoder(kind: type[Arguments]) -> msgspec.json.Decoder[list[Arguments]]:
     return msgspec.json.Decoder(list[kind])  # type: ignore[valid-type]
 
 
+@lru_cache
+def _single_decoder(kind: type[Arguments]) -> msgspec.json.Decoder[Arguments]:
+    return msgspec.json.Decoder(kind)
+
+
 def _arguments(text: bytes, kind: type[Arguments]) -> Arguments:
-    """Arguments of one event, each value taken as far as it makes sense."""
+    """Arguments of one event: strict, so that the others do not matter, else each value as far as it makes sense."""
+    with suppress(msgspec.DecodeError, ValueError, RecursionError):
+        value: Arguments = _single_decoder(kind).decode(text)
+        return value
     try:
         values = loads(text.decode("utf-8", "replace"))
     except ValueError:
@@ -291,7 +301,7 @@ def whole_number(value: Any) -> int | None:
 def _number(value: Any) -> int | float | None:
     try:
         return None if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
 
 

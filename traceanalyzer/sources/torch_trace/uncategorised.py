@@ -9,7 +9,7 @@ from traceanalyzer.schema.kinds import Severity
 from traceanalyzer.schema.sink import Sink
 from traceanalyzer.sources.torch_trace.columns import Identities
 from traceanalyzer.sources.torch_trace.names import Names
-from traceanalyzer.sources.torch_trace.records import Event
+from traceanalyzer.sources.torch_trace.rows import Rows
 
 _LEGACY_PROCESS = "CPU functions"
 
@@ -20,14 +20,15 @@ class Uncategorised:
     def __init__(self) -> None:
         self._others: Counter[int | str | None] = Counter()
 
-    def operators(self, events: list[Event], uncategorised: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def operators(self, rows: Rows, uncategorised: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which of the events are operators of the legacy exporter."""
-        out = np.zeros(len(events), np.bool_)
-        for i in np.flatnonzero(uncategorised).tolist():
-            if events[i].pid == _LEGACY_PROCESS:
+        out = np.zeros(len(rows), np.bool_)
+        places = np.flatnonzero(uncategorised)
+        for i, process in zip(places.tolist(), rows.take(places).process_ids(), strict=True):
+            if process == _LEGACY_PROCESS:
                 out[i] = True
             else:
-                self._others[events[i].pid] += 1
+                self._others[process] += 1
         return out
 
     def note(self, sink: Sink, names: Names) -> None:
