@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from traceanalyzer.schema.batches import HeldBatches
 from traceanalyzer.schema.sink import NO_TEXT, Sink, Values
 from traceanalyzer.sources.torch_trace.columns import integers, narrow, with_values
-from traceanalyzer.sources.torch_trace.held import HeldBatches
 from traceanalyzer.sources.torch_trace.records import ABSENT, CollectiveArguments
 from traceanalyzer.sources.torch_trace.rows import Rows
 

@@ -3,12 +3,12 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from traceanalyzer.schema.batches import HeldBatches
 from traceanalyzer.schema.kinds import OpKind, Severity
 from traceanalyzer.schema.sink import Sink, Values
 from traceanalyzer.sources.torch_trace.categories import copy_of, is_host_to_host, set_memory_of
 from traceanalyzer.sources.torch_trace.collectives import Collectives
 from traceanalyzer.sources.torch_trace.columns import either, integers, narrow, unless, with_values
-from traceanalyzer.sources.torch_trace.held import HeldBatches
 from traceanalyzer.sources.torch_trace.records import OperationArguments
 from traceanalyzer.sources.torch_trace.rows import Arguments, MaskedIntegers, Rows
 
