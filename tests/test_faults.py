@@ -157,13 +157,13 @@ class TestFilesThatChange:
         folder = tmp_path / "job"
         folder.mkdir()
         trace(folder / "rank0.json"), trace(folder / "rank1.json", shift=1)
-        real = ingestion.content_of
+        real = ingestion.Content
 
         def content(path):
             (folder / "rank1.json").unlink(missing_ok=True)
             return real(path)
 
-        monkeypatch.setattr(ingestion, "content_of", content)
+        monkeypatch.setattr(ingestion, "Content", content)
         answer = ingest([folder], store)
         assert len(list(answer.files.rows())) == 1
         assert any("left out" in w and "rank1.json" in w for w in answer.warnings)

@@ -2,7 +2,6 @@
 
 import contextlib
 import glob
-import hashlib
 import os
 import re
 import time
@@ -19,6 +18,7 @@ from traceanalyzer.schema.kinds import Severity
 from traceanalyzer.schema.text import storable
 from traceanalyzer.sources import SOURCES
 from traceanalyzer.sources.base import Source
+from traceanalyzer.sources.content import Content
 from traceanalyzer.sources.files import TraceFile
 from traceanalyzer.store import catalog
 from traceanalyzer.store.commit import CaptureRow, commit_capture
@@ -84,7 +84,9 @@ def ingest(
             work.leave_out(error)
         with duckdb_errors(store, "written"):
             run = None if run is None else storable(run)
-            choice = catalog.choose_run(connection, [f.file for f in found], [c.digest for c in contents], run)
+            stored = catalog.stored_sizes(connection)
+            known = [content.digest for content in contents if content.size in stored]
+            choice = catalog.choose_run(connection, [f.file for f in found], known, run)
             for item, content in zip(found, contents, strict=True):
                 choice = work.one_of_several(item, content, choice, alone=len(found) == 1 and run is None)
             work.finish()
@@ -121,7 +123,7 @@ class _Work:
         self.notes: list[str] = []
         self.stored = 0
 
-    def one_of_several(self, item: Found, content: "Content", run: catalog.RunChoice, alone: bool) -> catalog.RunChoice:
+    def one_of_several(self, item: Found, content: Content, run: catalog.RunChoice, alone: bool) -> catalog.RunChoice:
         """Ingest one file; one that merely lies in a folder and is no trace is left out with a warning."""
         try:
             return self.one(item, content, run, alone)
@@ -136,10 +138,13 @@ class _Work:
         self.left_out.append(error)
         self.warnings.append(f"left out: {error}")
 
-    def one(self, item: Found, content: "Content", run: catalog.RunChoice, alone: bool) -> catalog.RunChoice:
+    def one(self, item: Found, content: Content, run: catalog.RunChoice, alone: bool) -> catalog.RunChoice:
         """Ingest one file; returns the run with its number."""
-        size, digest = content.size, content.digest
-        if known := catalog.stored_capture(self.connection, digest):
+        size = content.size
+        known = None
+        if size in catalog.stored_sizes(self.connection):
+            known = catalog.stored_capture(self.connection, content.digest)
+        if known:
             self.rows.append((str(item.file), known[1], item.source.name, "skipped", None, None, None, size, None))
             self._report(item.file, size)
             return run
@@ -147,8 +152,10 @@ class _Work:
         staging = Staging(item.file, self.keep_environment)
         try:
             file = TraceFile(item.file, lambda count: self._report(item.file, count))
+            content.begin()
             item.source.read(file, staging)
-            content.check_still(item.file)
+            digest = content.digest
+            content.check_still()
             if file.damage and staging.facts.whole:
                 staging.facts.whole = False
                 staging.note("truncated", f"Only a part of the file could be read: {file.damage}.")
@@ -238,39 +245,6 @@ def _roll_back(connection: duckdb.DuckDBPyConnection) -> None:
         return
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
-    """What a file held when it was looked at first: a hash of its bytes, and what tells that it was changed since."""
-
-    digest: str
-    size: int
-    changed_ns: int
-    inode: int
-
-    def check_still(self, file: Path) -> None:
-        """Raises `SourceError` where the file is not what it was: what was read of it may be half of one of two."""
-        try:
-            now = file.stat()
-        except OSError as error:
-            raise SourceError(file, "vanished while it was read", "give it again when it is whole") from error
-        if (now.st_size, now.st_mtime_ns, now.st_ino) != (self.size, self.changed_ns, self.inode):
-            raise SourceError(file, "changed while it was read", "give it again when it is whole")
-
-
-def content_of(file: Path) -> Content:
-    """SHA-1 of a file's bytes, as 40 hexadecimal digits, and its size. Raises `SourceError`."""
-    digest = hashlib.sha1(usedforsecurity=False)
-    buffer = memoryview(bytearray(1 << 20))
-    try:
-        with file.open("rb", buffering=0) as stream:
-            facts = os.fstat(stream.fileno())
-            while count := stream.readinto(buffer):
-                digest.update(buffer[:count])
-    except OSError as error:
-        raise SourceError(file, f"cannot be read ({error.strerror or error})") from error
-    return Content(digest.hexdigest(), facts.st_size, facts.st_mtime_ns, facts.st_ino)
-
-
 def _contents(found: Sequence[Found]) -> tuple[list[Found], list[Content], list[SourceError]]:
     """The files that can be read, their contents, and what is wrong with those of folders that cannot any more."""
     kept: list[Found] = []
@@ -278,7 +252,7 @@ def _contents(found: Sequence[Found]) -> tuple[list[Found], list[Content], list[
     errors: list[SourceError] = []
     for item in found:
         try:
-            content = content_of(item.file)
+            content = Content(item.file)
         except SourceError as error:
             if item.named:
                 raise

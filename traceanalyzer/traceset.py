@@ -245,11 +245,12 @@ def _check_pattern(name: str, pattern: str | None) -> None:
 def _cached(paths: Sequence[str | Path], progress: "Progress | None") -> Path:
     """The store of raw files: made once for a content, kept in the cache folder."""
     # The readers are imported here: asking a store needs none of them.
-    from traceanalyzer.ingestion import content_of, find_files, ingest
+    from traceanalyzer.ingestion import find_files, ingest
+    from traceanalyzer.sources.content import Content
 
     digest = hashlib.blake2b(f"{__version__} {SCHEMA_VERSION}".encode(), digest_size=16)
     for found in find_files(paths):
-        digest.update(f"{found.file.resolve()}\0{content_of(found.file).digest}\0".encode("utf-8", "surrogateescape"))
+        digest.update(f"{found.file.resolve()}\0{Content(found.file).digest}\0".encode("utf-8", "surrogateescape"))
     folder = cache_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)

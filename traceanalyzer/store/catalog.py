@@ -53,6 +53,11 @@ def stored_capture(connection: duckdb.DuckDBPyConnection, content_hash: str) -> 
     return (row[0], row[1]) if row else None
 
 
+def stored_sizes(connection: duckdb.DuckDBPyConnection) -> set[int]:
+    """Sizes of all files that are there: of another size no file can be the same."""
+    return {size for (size,) in connection.execute("SELECT DISTINCT file_bytes FROM stored.captures").fetchall()}
+
+
 def newest_run(connection: duckdb.DuckDBPyConnection) -> str | None:
     """Name of the run that was changed last; None in an empty store."""
     row = first_row(connection.execute("SELECT run FROM stored.runs ORDER BY touched DESC, run_id DESC LIMIT 1"))
@@ -71,11 +76,12 @@ def choose_run(
     connection: duckdb.DuckDBPyConnection, files: Sequence[Path], hashes: Sequence[str], wanted: str | None
 ) -> RunChoice:
     """The run of the files of one call: the one that is named; else the one that holds some of them; else a new one.
+    `hashes` are those of files that may be there.
 
     A new run has the name of its only file, or of the folder of its files; a number is added where it is taken.
     """
     folder = storable(str(_common_folder(files)))
-    if wanted is None and len(files) > 1:
+    if wanted is None and len(files) > 1 and hashes:
         marks = ", ".join("?" * len(hashes))
         row = first_row(
             connection.execute(
