@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 
 import duckdb
 
@@ -76,6 +77,9 @@ def ingest(
     if run == "all":
         raise UsageError("a run cannot be named all: that means every run")
     found, contents, vanished = _contents(find_files(paths))
+    preparing = Thread(target=found[0].source.prepare, args=(TraceFile(found[0].file),), daemon=True)
+    preparing.start()
+    contents[0].begin()
     fresh_store = not os.path.lexists(store)
     connection = open_to_write(store)
     try:
@@ -87,6 +91,7 @@ def ingest(
             stored = catalog.stored_sizes(connection)
             known = [content.digest for content in contents if content.size in stored]
             choice = catalog.choose_run(connection, [f.file for f in found], known, run)
+            preparing.join()
             for item, content in zip(found, contents, strict=True):
                 choice = work.one_of_several(item, content, choice, alone=len(found) == 1 and run is None)
             work.finish()

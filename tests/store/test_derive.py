@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from traceanalyzer.schema.kinds import EventKind, Lane, OpKind
 from traceanalyzer.schema.sink import Texts
 from traceanalyzer.store.derive import derive_steps, lanes, launch_calls, steps_at
-from traceanalyzer.store.recorded import NULL, Recorded, call_columns
+from traceanalyzer.store.recorded import NULL, Columns, Recorded, call_columns
 
 SMALL = st.integers(0, 6)
 CALLS = st.lists(st.tuples(SMALL, SMALL, SMALL), max_size=12)  # process, correlation, start
@@ -20,7 +20,9 @@ OPS = st.lists(st.tuples(st.sampled_from([0, 1, 2, NULL]), st.sampled_from([0, 1
 def test_the_launch_is_the_first_call_of_the_process_with_the_correlation(calls, ops):
     columns = defaultdict(call_columns)
     for number, (process, correlation, start) in enumerate(calls):
-        columns[process].add(event_id=[number], correlation_id=[correlation], start_ns=[start])
+        columns[process].add(
+            event_id=np.array([number]), correlation_id=np.array([correlation]), start_ns=np.array([start])
+        )
     found, began = launch_calls(columns, np.array([p for p, _ in ops]), np.array([c for _, c in ops]))
     for (process, correlation), call, instant in zip(ops, found.tolist(), began.tolist(), strict=True):
         known = [(s, n) for n, (p, c, s) in enumerate(calls) if (p, c) == (process, correlation)]
@@ -92,3 +94,13 @@ class TestRangesNamedLikeSteps:
         assert derive_steps(recorded, recorded._texts.all) == []
         kinds = np.array([EventKind.RANGE], np.uint8)
         assert recorded.event_kinds(kinds, np.array([0])).tolist() == [EventKind.RANGE]
+
+
+@given(st.lists(st.lists(st.integers(-(2**40), 2**40), max_size=5), max_size=6))
+def test_columns_keep_every_value_however_wide(pieces):
+    columns = Columns(narrow=np.int16, unsigned=np.uint32)
+    for piece in pieces:
+        columns.add(narrow=np.array(piece, np.int64), unsigned=np.abs(np.array(piece, np.int64)))
+    whole = [value for piece in pieces for value in piece]
+    assert columns.take("narrow").tolist() == whole
+    assert columns.take("unsigned").tolist() == [abs(value) for value in whole]

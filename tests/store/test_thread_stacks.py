@@ -41,7 +41,7 @@ class Worked:
         self.texts.codes(NAMES)
         self.tree = Stacks(self.texts)
         frames = Frames(self.texts, self.tree)
-        self.found = stacks_of_thread(frames, start, start + length, kind.astype(np.uint8), name.astype(np.int32))
+        self.found = stacks_of_thread(frames, start, length, kind.astype(np.uint8), name.astype(np.int32))
 
     def read(self, node):
         """Nodes as stacks."""
@@ -233,7 +233,7 @@ def test_memory_goes_by_the_chunk():
         kind, name = np.full(len(start), int(EventKind.OPERATOR), np.uint8), np.full(len(start), -1, np.int32)
         tracemalloc.start()
         try:
-            found = stacks_of_thread(frames, start, end, kind, name)
+            found = stacks_of_thread(frames, start, end - start, kind, name)
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()

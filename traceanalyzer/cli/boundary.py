@@ -1,10 +1,12 @@
 """The one place where an exception becomes an exit code and a line on stderr."""
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NoReturn
 
 import click
 
@@ -93,11 +95,20 @@ def _say(text: str, code: Exit) -> int:
     return code
 
 
-def finish() -> None:
-    """Flush stdout before the interpreter does, which would complain of a reader that left."""
+def finish(code: int) -> NoReturn:
+    """End the process with this code.
+
+    After an answer everything was closed, and taking half a million objects of libraries apart would only cost time.
+    After anything else the interpreter may still have something to clear away.
+    """
     try:
         sys.stdout.flush()
-    except OSError:
+    except OSError:  # the interpreter would complain of a reader that left
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
+    if code != Exit.ANSWERED:
+        sys.exit(code)
+    with contextlib.suppress(OSError):
+        sys.stderr.flush()
+    os._exit(code)

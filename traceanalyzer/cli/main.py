@@ -54,6 +54,7 @@ def main() -> NoReturn:
     sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     # Asked to end, as by a batch system, it leaves nothing half-done behind: the same as Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    code = run()
-    finish()
-    sys.exit(code)
+    from traceanalyzer.store.allocation import give_back_large_arrays
+
+    give_back_large_arrays()
+    finish(run())

@@ -37,8 +37,11 @@ class Nesting:
     extent: Ints
 
 
-def opening_order(start: Ints, end: Ints) -> NDArray[np.intp]:
-    """Positions in the order of opening: by start, the longest first, then as given."""
+def opening_order(start: Ints, end: NDArray[np.integer[Any]]) -> NDArray[np.intp]:
+    """Positions in the order of opening: by start, the longest first, then as given.
+
+    `end` may as well be the lengths.
+    """
     order = np.argsort(start, kind="stable")  # quick, since files are made of sorted parts; leaves the ties as given
     low = 0
     while low < len(order):
@@ -49,7 +52,7 @@ def opening_order(start: Ints, end: Ints) -> NDArray[np.intp]:
         same = at[1:] == at[:-1]
         if same.any():
             tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
-            here[tied] = here[tied][np.lexsort((-end[here[tied]], at[tied]))]
+            here[tied] = here[tied][np.lexsort((-end[here[tied]].astype(np.int64), at[tied]))]
         low = high
     return order
 

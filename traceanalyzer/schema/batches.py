@@ -13,11 +13,11 @@ import numpy as np
 from traceanalyzer.errors import SourceError
 from traceanalyzer.schema.sink import Values
 
-_MOST_BYTES = 16 << 20
+_MOST_BYTES = 8 << 20
 
 
 class HeldBatches:
-    """A queue of batches in the order of their coming; beyond some 16 MB it goes on in an unnamed temporary file.
+    """A queue of batches in the order of their coming; beyond some 8 MB it goes on in an unnamed temporary file.
 
     `path` is the trace that the rows come from, which an error names.
     """

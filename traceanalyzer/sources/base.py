@@ -7,6 +7,10 @@ from traceanalyzer.schema.sink import Sink
 from traceanalyzer.sources.files import TraceFile
 
 
+def _nothing_to_prepare(_file: TraceFile) -> None:
+    return
+
+
 def _nothing_to_say(_file: TraceFile) -> str | None:
     return None
 
@@ -19,7 +23,9 @@ class Source:
     odd with `Sink.note`, and raises `SourceError` where nothing of the file can be used. `why_not` says of a file that
     is not recognised why it cannot be read and what to do, where it is the same tool's output in another form.
     `has_ranks` is false where captures are not one of each rank: they have a rank only if the file or its name states
-    one. A single later file of a source that `joins_newest_run` belongs to the newest run.
+    one. A single later file of a source that `joins_newest_run` belongs to the newest run. `prepare` is called in a
+    thread of its own before `read`, while the store is opened: it loads what reading such a file will need, and never
+    fails.
     """
 
     name: str
@@ -29,3 +35,4 @@ class Source:
     why_not: Callable[[TraceFile], str | None] = _nothing_to_say
     has_ranks: bool = True
     joins_newest_run: bool = False
+    prepare: Callable[[TraceFile], None] = _nothing_to_prepare

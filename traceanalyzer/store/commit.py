@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from traceanalyzer.schema.kinds import RankSource
 from traceanalyzer.schema.sink import NodeKey
-from traceanalyzer.store.derive import derive
+from traceanalyzer.store.allocation import give_back_freed
+from traceanalyzer.store.derive import derive_operations, derive_stacks
 from traceanalyzer.store.staging import MOST_TIME_NS, Staging
-from traceanalyzer.store.stored_rows import Numbers, append, store_rows
+from traceanalyzer.store.stored_rows import Numbers, RowWriter, append, store_operations, store_others
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +35,25 @@ def commit_capture(connection: duckdb.DuckDBPyConnection, staging: Staging, row:
 
     Runs inside the caller's transaction. Raises the engine's errors; the caller rolls back.
     """
-    derived = derive(staging)
-    name_ids = _add_names(connection, staging.texts.all)
-    numbers = Numbers(name_ids, _add_nodes(connection, staging, name_ids), row.capture)
-    _add_capture(connection, staging, row)
-    store_rows(connection, staging, derived, numbers)
+    give_back_freed()  # what reading needed
+    operations = derive_operations(staging)
+    numbers = Numbers(_add_names(connection, staging.texts.all), np.zeros(0, np.int64), row.capture)
+    with RowWriter(connection) as writer:
+        # Operations know no stacks: they are stored while these are worked out.
+        writer.begin(store_operations, connection, staging, operations, numbers)
+        nesting = derive_stacks(staging)
+        writer.wait()
+        more = _add_names(connection, staging.texts.all[len(numbers.name_ids) :])
+        name_ids = np.concatenate((numbers.name_ids, more))
+        numbers = Numbers(name_ids, _add_nodes(connection, staging, name_ids), row.capture)
+        _add_capture(connection, staging, row)
+        give_back_freed()  # what stacks needed
+        store_others(writer, staging, nesting, numbers)
     _rank_devices(connection, row.capture)
 
 
 def _add_names(connection: duckdb.DuckDBPyConnection, texts: list[str]) -> NDArray[np.int32]:
-    """Adds names that the store does not have yet. Returns the store's id of each of the capture's codes."""
+    """Adds names that the store does not have yet. Returns the store's id of each text."""
     ids = np.zeros(len(texts), np.int32)
     if not texts:
         return ids

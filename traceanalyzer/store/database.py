@@ -89,8 +89,7 @@ def _make(path: Path) -> None:
             fresh = Path(folder) / "fresh.duckdb"
             with duckdb.connect(str(fresh)) as connection:
                 connection.execute("BEGIN")
-                for statement in create_statements():
-                    connection.execute(statement)
+                connection.execute(";\n".join(create_statements()))
                 connection.execute(version_row(__version__))
                 connection.execute("COMMIT")
                 # What is written when a connection closes may fail without a word, as on a full disk.

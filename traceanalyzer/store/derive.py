@@ -58,25 +58,14 @@ class Nesting:
                 yield {"event_id": event_id, "from_ns": stacks.change_ns, "node_id": stacks.change_node}
 
 
-@dataclass(slots=True)
-class Derived:
-    """Nesting of events; by the numbers of operations their `lane`, `launch_event_id` (-1 is null) and `step` (masked);
-    and the rows of `steps`."""
+@dataclass(frozen=True, slots=True)
+class DerivedOperations:
+    """By the numbers of operations their `lane`, `launch_event_id` (-1 is null) and `step` (masked); and all steps."""
 
-    nesting: Nesting
     lane: NDArray[np.uint8]
     launch_event_id: Ints
     step: Values
     steps: list[Step]
-
-
-def derive(staging: Staging) -> Derived:
-    """Work out all derived columns. What was recorded for it is used up."""
-    if not staging.facts.ranges_mark_steps:
-        staging.recorded.forget_ranges()
-    steps = derive_steps(staging.recorded, staging.texts.all)
-    nesting = derive_stacks(staging)
-    return _derive_operations(staging, nesting, steps)
 
 
 def derive_stacks(staging: Staging) -> Nesting:
@@ -91,15 +80,19 @@ def derive_stacks(staging: Staging) -> Nesting:
         columns = recorded.threads.pop(key)
         name = columns.take("name")
         kind = recorded.event_kinds(columns.take("kind"), name)
-        stacks = stacks_of_thread(frames, columns.take("start_ns"), columns.take("end_ns"), kind, name)
+        stacks = stacks_of_thread(frames, columns.take("start_ns"), columns.take("length_ns"), kind, name)
         if not stacks.complete:
             staging.note("events_cross", _CROSS)
         nesting.add(columns.take("event_id"), stacks)
     return nesting
 
 
-def _derive_operations(staging: Staging, nesting: Nesting, steps: list[Step]) -> Derived:
+def derive_operations(staging: Staging) -> DerivedOperations:
+    """Launches, lanes and steps of operations. Comes before the stacks: it settles which ranges mark steps."""
     recorded = staging.recorded
+    if not staging.facts.ranges_mark_steps:
+        recorded.forget_ranges()
+    steps = derive_steps(recorded, staging.texts.all)
     count = staging.rows["gpu_ops"]
     operations = recorded.operations
     op_id = operations.take("op_id")
@@ -116,7 +109,7 @@ def _derive_operations(staging: Staging, nesting: Nesting, steps: list[Step]) ->
     for numbers in recorded.collective_operations:
         within = numbers[(numbers >= 0) & (numbers < count)]
         lane[within[np.isin(within, op_id[kind == OpKind.KERNEL])]] = Lane.COMMUNICATION
-    return Derived(nesting, lane, launch_event_id, step, steps)
+    return DerivedOperations(lane, launch_event_id, step, steps)
 
 
 def launch_calls(calls: dict[int, Columns], process: Ints, correlation: Ints) -> tuple[Ints, Ints]:

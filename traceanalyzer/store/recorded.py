@@ -27,10 +27,13 @@ _FIRST_ROOM = 1 << 10
 
 
 class Columns:
-    """Columns that grow. Their room doubles, so that in large columns no memory is lost between pieces."""
+    """Columns of integers that grow. Their room doubles, so that in large columns no memory is lost between pieces.
 
-    def __init__(self, **types: type[np.generic]) -> None:
-        self._types = types
+    `types` are narrow ones to begin with; a column becomes wider when a value does not fit.
+    """
+
+    def __init__(self, **types: type[np.integer[Any]]) -> None:
+        self._types: dict[str, type[np.integer[Any]]] = types
         self._room: dict[str, NDArray[Any]] = {}
         self._count = 0
 
@@ -39,6 +42,9 @@ class Columns:
         count = self._count + len(next(iter(pieces.values())))
         for name, piece in pieces.items():
             room = self._room.get(name)
+            if not _fits(piece, self._types[name]):
+                self._types[name] = np.int32 if _fits(piece, np.int32) else np.int64
+                room = None
             if room is None or len(room) < count:
                 room = self._grown(name, count)
             room[self._count : count] = piece
@@ -57,9 +63,16 @@ class Columns:
         return np.zeros(0, self._types[name]) if room is None else room[: self._count]
 
 
+def _fits(piece: NDArray[Any], kind: type[np.integer[Any]]) -> bool:
+    if kind is np.int64 or not len(piece):
+        return True
+    limits = np.iinfo(kind)
+    return bool(limits.min <= piece.min() and piece.max() <= limits.max)
+
+
 def thread_columns() -> Columns:
     """Columns for the nesting events of a thread."""
-    return Columns(event_id=np.int32, start_ns=np.int64, end_ns=np.int64, kind=np.uint8, name=np.int32)
+    return Columns(event_id=np.int32, start_ns=np.int64, length_ns=np.uint32, kind=np.uint8, name=np.int16)
 
 
 def call_columns() -> Columns:
@@ -81,7 +94,7 @@ class Recorded:
         self.threads: dict[tuple[int, int], Columns] = defaultdict(thread_columns)
         self.calls: dict[int, Columns] = defaultdict(call_columns)
         self.operations = Columns(
-            op_id=np.int32, process=np.int64, correlation_id=np.int64, kind=np.uint8, name=np.int32
+            op_id=np.int32, process=np.int32, correlation_id=np.int64, kind=np.uint8, name=np.int16
         )
         self.device_operations: Counter[int] = Counter()
         self.collective_operations: list[NDArray[Any]] = []
@@ -129,7 +142,7 @@ class Recorded:
         events = {
             "event_id": batch["event_id"],
             "start_ns": np.ma.getdata(batch["start_ns"]),
-            "end_ns": np.ma.getdata(batch["end_ns"]),
+            "length_ns": np.ma.getdata(batch["end_ns"]) - np.ma.getdata(batch["start_ns"]),
             "kind": np.ma.getdata(batch["kind"]),
             "name": _filled(batch, "name", NO_TEXT),
         }
@@ -155,7 +168,7 @@ class Recorded:
             ranges = np.flatnonzero((kind == EventKind.RANGE) & (name != NO_TEXT))
             marks = ranges[self.named_like_steps()[name[ranges]]] if len(ranges) else ranges
         if len(marks):
-            columns = (process, thread, name, events["start_ns"], events["end_ns"])
+            columns = (process, thread, name, events["start_ns"], events["start_ns"] + events["length_ns"])
             self.marks += zip(*(column[marks].tolist() for column in columns), strict=True)
 
     def forget_ranges(self) -> None:

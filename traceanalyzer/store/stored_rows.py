@@ -1,6 +1,7 @@
 """Rows of a staged capture as the stored tables have them: codes become the store's ids, derived columns are added."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from traceanalyzer.schema.batches import is_single, joined, single_if_possible
 from traceanalyzer.schema.column import Type
 from traceanalyzer.schema.sink import Values
 from traceanalyzer.schema.tables import TABLE_BY_NAME
-from traceanalyzer.store.derive import Derived
+from traceanalyzer.store.derive import DerivedOperations, Nesting, Step
 from traceanalyzer.store.staging import NODE_COLUMNS, STAGED, Staging
 
 BATCH_ROWS = 122_880
@@ -29,22 +30,68 @@ class Numbers:
     capture: int
 
 
-def store_rows(connection: duckdb.DuckDBPyConnection, staging: Staging, derived: Derived, numbers: Numbers) -> None:
-    """Put all rows of a capture into the stored tables. The staged rows are used up."""
+def store_operations(
+    connection: duckdb.DuckDBPyConnection, staging: Staging, operations: DerivedOperations, numbers: Numbers
+) -> None:
+    """Put the device operations of a capture and its steps into the stored tables. The staged rows are used up."""
+    for batch in staging.held["gpu_ops"].take_joined(BATCH_ROWS):
+        append(connection, "stored.gpu_ops", _stored("gpu_ops", _with_launches(batch, operations), numbers))
+    if operations.steps:
+        append(connection, "stored.steps", _stored("steps", _steps(operations.steps), numbers))
+
+
+def store_others(writer: "RowWriter", staging: Staging, nesting: Nesting, numbers: Numbers) -> None:
+    """Put all other rows of a capture into the stored tables. The staged rows are used up."""
     for table in STAGED:
         batches = staging.held[table.name].take_joined(BATCH_ROWS)
         if table.name == "cpu_events":
-            batches = (_with_nesting(batch, staging, derived) for batch in batches)
-        elif table.name == "gpu_ops":
-            batches = (_with_launches(batch, derived) for batch in batches)
+            batches = (_with_nesting(batch, staging, nesting) for batch in batches)
         elif table.name == "devices":
             batches = _devices(list(batches), staging)
         for batch in batches:
-            append(connection, f"stored.{table.name}", _stored(table.name, batch, numbers))
-    for changes in derived.nesting.changes():
-        append(connection, "stored.stack_changes", _stored("stack_changes", changes, numbers))
-    if derived.steps:
-        append(connection, "stored.steps", _stored("steps", _steps(derived), numbers))
+            writer.append(f"stored.{table.name}", _stored(table.name, batch, numbers))
+    for changes in nesting.changes():
+        writer.append("stored.stack_changes", _stored("stack_changes", changes, numbers))
+
+
+class RowWriter:
+    """Works on the engine in a thread of its own, one task after another, while the next one is made ready.
+
+    A context manager. At its end all is done; an error of the engine is raised at the next call or there. Until `wait`
+    nobody else may use the connection.
+    """
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+        self._thread = ThreadPoolExecutor(1, "store")
+        self._task: Future[None] | None = None
+
+    def __enter__(self) -> "RowWriter":
+        return self
+
+    def begin(self, task: Callable[..., None], *arguments: object) -> None:
+        """Begins a task when the one before is done."""
+        self.wait()
+        self._task = self._thread.submit(task, *arguments)
+
+    def append(self, table: str, columns: Mapping[str, Values]) -> None:
+        """Begins to append numpy columns to a table of the engine."""
+        self.begin(append, self._connection, table, columns)
+
+    def wait(self) -> None:
+        """Returns when nothing is being done. Raises the engine's errors."""
+        if self._task is not None:
+            task, self._task = self._task, None
+            task.result()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self.wait()
+            else:
+                self._connection.interrupt()
+        finally:
+            self._thread.shutdown(wait=True)
 
 
 def append(connection: duckdb.DuckDBPyConnection, table: str, columns: Mapping[str, Values]) -> None:
@@ -57,20 +104,19 @@ def append(connection: duckdb.DuckDBPyConnection, table: str, columns: Mapping[s
     connection.execute(f"INSERT INTO {table} ({', '.join(columns)}) SELECT {selected} FROM {source}")
 
 
-def _with_nesting(batch: dict[str, Values], staging: Staging, derived: Derived) -> dict[str, Values]:
+def _with_nesting(batch: dict[str, Values], staging: Staging, nesting: Nesting) -> dict[str, Values]:
     event_id = np.asarray(batch["event_id"])
     kinds = staging.recorded.event_kinds(batch["kind"], batch["name"]) if "name" in batch else batch["kind"]
-    columns = zip(("parent_id", "depth", "node_id"), derived.nesting.of_events(event_id), strict=True)
-    nesting = {name: _null_below_zero(values) for name, values in columns}
-    return batch | {"kind": kinds} | nesting
+    columns = zip(("parent_id", "depth", "node_id"), nesting.of_events(event_id), strict=True)
+    return batch | {"kind": kinds} | {name: _null_below_zero(values) for name, values in columns}
 
 
-def _with_launches(batch: dict[str, Values], derived: Derived) -> dict[str, Values]:
+def _with_launches(batch: dict[str, Values], operations: DerivedOperations) -> dict[str, Values]:
     op_id = np.asarray(batch["op_id"])
     launches = {
-        "launch_event_id": _null_below_zero(derived.launch_event_id[op_id]),
-        "step": derived.step[op_id],
-        "lane": single_if_possible(derived.lane[op_id]),
+        "launch_event_id": _null_below_zero(operations.launch_event_id[op_id]),
+        "step": operations.step[op_id],
+        "lane": single_if_possible(operations.lane[op_id]),
     }
     return batch | launches
 
@@ -87,10 +133,10 @@ def _devices(batches: list[dict[str, Values]], staging: Staging) -> Iterator[dic
         yield rows | {"n_ops": np.array([counts[device] for device in rows["device"].tolist()], np.int64)}
 
 
-def _steps(derived: Derived) -> dict[str, Values]:
+def _steps(steps: list[Step]) -> dict[str, Values]:
     names = ("process", "thread", "step", "name", "start_ns", "end_ns", "mark_end_ns")
     columns: dict[str, Values] = {
-        name: np.array(values, np.int64) for name, values in zip(names, zip(*derived.steps, strict=True), strict=True)
+        name: np.array(values, np.int64) for name, values in zip(names, zip(*steps, strict=True), strict=True)
     }
     columns["thread"] = np.ma.MaskedArray(columns["thread"], columns["thread"] == np.iinfo(np.int64).min)
     columns["name"] = _null_below_zero(columns["name"])

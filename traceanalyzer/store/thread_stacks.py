@@ -8,7 +8,7 @@ What a chunk needs of those before it are the events still open and their stacks
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from traceanalyzer.schema.sink import NO_TEXT, Stacks, Texts
 from traceanalyzer.store.frames import Frame, frame_of
 
 Ints = NDArray[np.int64]
+Integers = NDArray[np.integer[Any]]
 Positions = NDArray[np.intp]
 
 _CHUNK = 1 << 16
@@ -52,7 +53,7 @@ class ThreadStacks:
     complete: bool
 
 
-def labels(kind: NDArray[np.uint8], name: NDArray[np.int32]) -> Ints:
+def labels(kind: NDArray[np.uint8], name: Integers) -> Ints:
     """Kind and name of events as one number each; the name -1 is none."""
     return kind.astype(np.int64) << 32 | (name.astype(np.int64) + 1)
 
@@ -117,15 +118,15 @@ class Frames:
 def stacks_of_thread(
     frames: Frames,
     start: Ints,
-    end: Ints,
+    length: Integers,
     kind: NDArray[np.uint8],
-    name: NDArray[np.int32],
+    name: Integers,
 ) -> ThreadStacks:
     """Work out the stacks of the events of one thread, given in the order of the file; the name -1 is none.
 
-    The rule is that of `traceanalyzer.numeric.nesting`. `end >= start` for every event.
+    The rule is that of `traceanalyzer.numeric.nesting`. Lengths are 0 or more.
     """
-    return _Thread(frames, start, end, kind, name).worked_out()
+    return _Thread(frames, start, length, kind, name).worked_out()
 
 
 class _Open(NamedTuple):
@@ -155,11 +156,9 @@ _NO_CHANGES = _Changes(_NO_PLACES, np.zeros(0, np.int64), _NO_PLACES)
 class _Thread:
     """Working out of the stacks of a thread."""
 
-    def __init__(
-        self, frames: Frames, start: Ints, end: Ints, kind: NDArray[np.uint8], name: NDArray[np.int32]
-    ) -> None:
+    def __init__(self, frames: Frames, start: Ints, length: Integers, kind: NDArray[np.uint8], name: Integers) -> None:
         self._frames = frames
-        self._start, self._end, self._kind, self._name = start, end, kind, name
+        self._start, self._length, self._kind, self._name = start, length, kind, name
         self._parent, self._depth, self._node = (np.empty(len(start), np.int32) for _ in range(3))
         self._changes: list[tuple[NDArray[np.int32], Ints, NDArray[np.int32]]] = []
         self._left = _MOST_STEPS + _STEPS_AN_EVENT * len(start)
@@ -172,7 +171,7 @@ class _Thread:
         return ThreadStacks(self._parent, self._depth, self._node, event, instant, node, self._complete)
 
     def _go_through(self) -> None:
-        order = opening_order(self._start, self._end)
+        order = opening_order(self._start, self._length)
         ground = np.array([-1])
         still = _Open(ground, np.array([NEVER]), ground, ground)
         low = 0
@@ -189,7 +188,7 @@ class _Thread:
         position = np.concatenate((still.position, own))
         start = self._start[position]
         start[:carried] = start[carried]  # by now only their order counts
-        end = np.concatenate((still.end, self._end[own]))
+        end = np.concatenate((still.end, self._start[own] + self._length[own].astype(np.int64)))
         parent = innermost_open(start, end)
         depth = depths(parent, still.depth)
         changes = self._changes_of(start, end, parent, depth, until)

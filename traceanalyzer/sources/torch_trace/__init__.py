@@ -10,10 +10,17 @@ def _recognise(file: TraceFile) -> bool:
     return looks_like_trace(file.head)
 
 
+def _prepare(file: TraceFile) -> None:
+    from traceanalyzer.sources.torch_trace.scanner import SCAN_FROM_BYTES, load_scanner
+
+    if file.text_bytes >= SCAN_FROM_BYTES:
+        load_scanner()
+
+
 def _read(file: TraceFile, sink: Sink) -> None:
     from traceanalyzer.sources.torch_trace.reader import TorchReader
 
     TorchReader(file, sink).read()
 
 
-SOURCE = Source("torch", "torch.profiler trace (Chrome trace JSON)", _recognise, _read)
+SOURCE = Source("torch", "torch.profiler trace (Chrome trace JSON)", _recognise, _read, prepare=_prepare)

@@ -131,6 +131,7 @@ def load_scanner() -> Scanner | None:
         return None
     finally:
         if collecting:
+            gc.freeze()
             gc.enable()
 
 
