@@ -227,13 +227,13 @@ def test_memory_goes_by_the_chunk():
     def beside_results(repeated):
         pattern = np.array([(0, 90), (5, 50), (10, 20), (40, 30), (60, 5)], np.int64)
         start = (pattern[:, 0] + 100 * np.arange(repeated)[:, None]).reshape(-1)
-        end = start + np.tile(pattern[:, 1], repeated)
+        length = np.tile(pattern[:, 1], repeated)
         texts = Texts()
         frames = Frames(texts, Stacks(texts))
         kind, name = np.full(len(start), int(EventKind.OPERATOR), np.uint8), np.full(len(start), -1, np.int32)
         tracemalloc.start()
         try:
-            found = stacks_of_thread(frames, start, end - start, kind, name)
+            found = stacks_of_thread(frames, start, length, kind, name)
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()

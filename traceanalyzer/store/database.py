@@ -3,6 +3,8 @@
 import contextlib
 import os
 import re
+import secrets
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator
@@ -85,8 +87,11 @@ def _make(path: Path) -> None:
     with duckdb_errors(path, "made"):
         if not path.parent.is_dir():
             raise StoreError(f"{path}: the folder {path.parent} does not exist; make it first")
-        with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
-            fresh = Path(folder) / "fresh.duckdb"
+        # The name is chosen before the folder is made: an interrupt at any moment finds it in order to remove it.
+        folder = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        try:
+            folder.mkdir()
+            fresh = folder / "fresh.duckdb"
             with duckdb.connect(str(fresh)) as connection:
                 connection.execute("BEGIN")
                 connection.execute(";\n".join(create_statements()))
@@ -95,6 +100,8 @@ def _make(path: Path) -> None:
                 # What is written when a connection closes may fail without a word, as on a full disk.
                 connection.execute("CHECKPOINT")
             _put_in_place(fresh, path)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _put_in_place(fresh: Path, path: Path) -> None:

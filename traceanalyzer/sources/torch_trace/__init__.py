@@ -3,7 +3,7 @@
 from traceanalyzer.schema.sink import Sink
 from traceanalyzer.sources.base import Source
 from traceanalyzer.sources.files import TraceFile
-from traceanalyzer.sources.torch_trace.recognise import looks_like_trace
+from traceanalyzer.sources.torch_trace.recognise import SCAN_FROM_BYTES, looks_like_trace
 
 
 def _recognise(file: TraceFile) -> bool:
@@ -11,9 +11,9 @@ def _recognise(file: TraceFile) -> bool:
 
 
 def _prepare(file: TraceFile) -> None:
-    from traceanalyzer.sources.torch_trace.scanner import SCAN_FROM_BYTES, load_scanner
-
     if file.text_bytes >= SCAN_FROM_BYTES:
+        from traceanalyzer.sources.torch_trace.scanner import load_scanner
+
         load_scanner()
 
 

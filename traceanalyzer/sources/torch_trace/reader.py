@@ -25,8 +25,9 @@ from traceanalyzer.sources.torch_trace.memory import write_memory
 from traceanalyzer.sources.torch_trace.metadata import write_devices, write_facts
 from traceanalyzer.sources.torch_trace.names import Names
 from traceanalyzer.sources.torch_trace.operations import Operations, ProcessOf
+from traceanalyzer.sources.torch_trace.recognise import SCAN_FROM_BYTES
 from traceanalyzer.sources.torch_trace.rows import Rows
-from traceanalyzer.sources.torch_trace.scanner import SCAN_FROM_BYTES, load_scanner
+from traceanalyzer.sources.torch_trace.scanner import load_scanner
 from traceanalyzer.sources.torch_trace.uncategorised import Uncategorised
 
 Times = NDArray[np.int64]

@@ -2,6 +2,8 @@
 
 import re
 
+SCAN_FROM_BYTES = 96 << 20
+"""Texts from this size on are scanned: loading the compiler's library takes as long as decoding some 60 MB."""
 _BOM = b"\xef\xbb\xbf"
 _OBJECT = re.compile(rb"\{\s*(?:\"|\}|$)")
 _ARRAY = re.compile(rb"\[\s*(?:\{\s*(?:\"|$)|$|\])")

@@ -15,8 +15,6 @@ from traceanalyzer.sources.torch_trace import scan_layout as at
 from traceanalyzer.sources.torch_trace.rows import Rows
 from traceanalyzer.sources.torch_trace.scanned import ScannedBlock
 
-SCAN_FROM_BYTES = 96 << 20
-"""Texts from this size on are scanned: loading the compiler's library takes as long as decoding some 60 MB."""
 _MOST_WORKERS = 4
 _MANY_ODD = 64
 _SIZES = (80, 1 << 14), (10, 1 << 18)
