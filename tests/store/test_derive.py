@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from traceanalyzer.schema.kinds import EventKind, Lane, OpKind
 from traceanalyzer.schema.sink import Texts
 from traceanalyzer.store.derive import derive_steps, lanes, launch_calls, steps_at
-from traceanalyzer.store.recorded import NULL, Columns, Recorded, call_columns
+from traceanalyzer.store.recorded import NULL, Ascending, Columns, Recorded, call_columns
 
 SMALL = st.integers(0, 6)
 CALLS = st.lists(st.tuples(SMALL, SMALL, SMALL), max_size=12)  # process, correlation, start
@@ -104,3 +104,17 @@ def test_columns_keep_every_value_however_wide(pieces):
     whole = [value for piece in pieces for value in piece]
     assert columns.take("narrow").tolist() == whole
     assert columns.take("unsigned").tolist() == [abs(value) for value in whole]
+
+
+@given(st.lists(st.lists(st.integers(0, 1000), max_size=5), max_size=6))
+def test_ascending_numbers_come_back(steps):
+    numbers, last = Ascending(), -1
+    whole = []
+    for piece in steps:
+        found = []
+        for step in piece:
+            last += step + 1
+            found.append(last)
+        numbers.add(np.array(found, np.int32))
+        whole += found
+    assert numbers.take().tolist() == whole

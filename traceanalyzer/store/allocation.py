@@ -5,6 +5,7 @@ import sys
 from functools import cache
 
 _M_MMAP_THRESHOLD = -3
+_M_ARENA_MAX = -8
 _LARGE_BYTES = 9 << 20  # blocks of text, which are used again and again, are smaller
 
 
@@ -17,11 +18,13 @@ def give_back_large_arrays() -> None:
     """From now on arrays of many megabytes return to the system when they are freed.
 
     By itself glibc raises the size from which it does that whenever a large array is freed, up to 32 MB, and then
-    keeps holes of that size. A setting of the whole process: for programs, not for libraries.
+    keeps holes of that size, and threads each keep holes of their own. Settings of the whole process: for programs,
+    not for libraries.
     """
     mallopt = getattr(_c_library(), "mallopt", None)  # other C libraries have none
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
+        mallopt(_M_ARENA_MAX, 2)
 
 
 def give_back_freed() -> None:

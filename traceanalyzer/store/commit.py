@@ -37,6 +37,7 @@ def commit_capture(connection: duckdb.DuckDBPyConnection, staging: Staging, row:
     """
     give_back_freed()  # what reading needed
     operations = derive_operations(staging)
+    give_back_freed()
     numbers = Numbers(_add_names(connection, staging.texts.all), np.zeros(0, np.int64), row.capture)
     with RowWriter(connection) as writer:
         # Operations know no stacks: they are stored while these are worked out.

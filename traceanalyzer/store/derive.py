@@ -1,8 +1,8 @@
 """What the store works out of a recorded capture: nesting and stacks of events, launches, lanes, steps."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from traceanalyzer.schema.kinds import Lane, OpKind
 from traceanalyzer.schema.sink import NO_TEXT, Texts, Values
 from traceanalyzer.store.frames import step_number
-from traceanalyzer.store.recorded import NULL, Columns, Recorded, StepMark
+from traceanalyzer.store.recorded import NULL, Columns, Recorded, StepMark, narrowest
 from traceanalyzer.store.staging import Staging
 from traceanalyzer.store.thread_stacks import Frames, ThreadStacks, stacks_of_thread
 
@@ -25,37 +25,47 @@ Step = tuple[int, int, int, int, int, int, int]
 """Process, thread, number, code of the name, start, end, end of the mark."""
 
 
+@dataclass(frozen=True, slots=True)
+class _NestedThread:
+    """Stacks of the events of a thread: their ascending numbers, the number of the event around each, and so on."""
+
+    event_id: NDArray[np.int32]
+    parent_id: NDArray[np.int32]
+    depth: NDArray[np.integer[Any]]
+    node: NDArray[np.integer[Any]]
+
+
 class Nesting:
     """Stacks of the events of all threads, looked up by the numbers of events."""
 
     def __init__(self) -> None:
-        self._threads: list[tuple[NDArray[np.int32], ThreadStacks]] = []
+        self._threads: list[_NestedThread] = []
+        self.changes: list[dict[str, Values]] = []
+        """Rows of `stack_changes`, by threads."""
 
     def add(self, event_id: NDArray[np.int32], stacks: ThreadStacks) -> None:
         """Takes the stacks of a thread, whose events have these numbers, in ascending order."""
-        self._threads.append((event_id, stacks))
+        parent_id = np.where(stacks.parent < 0, np.int32(-1), event_id[stacks.parent])
+        self._threads.append(_NestedThread(event_id, parent_id, narrowest(stacks.depth), narrowest(stacks.node)))
+        if len(stacks.change_event):
+            changes: dict[str, Values] = {
+                "event_id": event_id[stacks.change_event],
+                "from_ns": stacks.change_ns,
+                "node_id": stacks.change_node,
+            }
+            self.changes.append(changes)
 
     def of_events(self, event_id: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
         """Parent, depth and stack node of events by their ascending numbers; -1 where they do not nest."""
         first, last = int(event_id[0]), int(event_id[-1])
         parent, depth, node = (np.full(last + 1 - first, -1, np.int32) for _ in range(3))
-        for numbers, stacks in self._threads:
-            low, high = np.searchsorted(numbers, (first, last + 1))
-            if low == high:
-                continue
-            place = numbers[low:high] - first
-            above = stacks.parent[low:high]
-            parent[place] = np.where(above < 0, -1, numbers[above])
-            depth[place], node[place] = stacks.depth[low:high], stacks.node[low:high]
+        for thread in self._threads:
+            low, high = np.searchsorted(thread.event_id, (first, last + 1))
+            place = thread.event_id[low:high] - first
+            parent[place] = thread.parent_id[low:high]
+            depth[place], node[place] = thread.depth[low:high], thread.node[low:high]
         place = event_id - first
         return parent[place], depth[place], node[place]
-
-    def changes(self) -> Iterator[dict[str, Values]]:
-        """Rows of `stack_changes`, by threads."""
-        for numbers, stacks in self._threads:
-            if len(stacks.change_event):
-                event_id = numbers[stacks.change_event]
-                yield {"event_id": event_id, "from_ns": stacks.change_ns, "node_id": stacks.change_node}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +93,7 @@ def derive_stacks(staging: Staging) -> Nesting:
         stacks = stacks_of_thread(frames, columns.take("start_ns"), columns.take("length_ns"), kind, name)
         if not stacks.complete:
             staging.note("events_cross", _CROSS)
-        nesting.add(columns.take("event_id"), stacks)
+        nesting.add(columns.numbers.take(), stacks)
     return nesting
 
 

@@ -63,6 +63,29 @@ class Columns:
         return np.zeros(0, self._types[name]) if room is None else room[: self._count]
 
 
+class Ascending:
+    """Numbers that grow, kept as the steps between them, which are small."""
+
+    def __init__(self) -> None:
+        self._steps = Columns(step=np.uint8)
+        self._last = 0
+
+    def add(self, numbers: NDArray[np.int32]) -> None:
+        """Appends numbers, each larger than those before, the first of all 0 or larger."""
+        if len(numbers):
+            self._steps.add(step=np.diff(numbers, prepend=self._last))
+            self._last = int(numbers[-1])
+
+    def take(self) -> NDArray[np.int32]:
+        """All numbers, which are forgotten here."""
+        return np.cumsum(self._steps.take("step"), dtype=np.int32)
+
+
+def narrowest(values: NDArray[np.int32]) -> NDArray[Any]:
+    """The same integers with fewer bytes, if they fit."""
+    return values.astype(np.int16) if _fits(values, np.int16) else values
+
+
 def _fits(piece: NDArray[Any], kind: type[np.integer[Any]]) -> bool:
     if kind is np.int64 or not len(piece):
         return True
@@ -70,14 +93,17 @@ def _fits(piece: NDArray[Any], kind: type[np.integer[Any]]) -> bool:
     return bool(limits.min <= piece.min() and piece.max() <= limits.max)
 
 
-def thread_columns() -> Columns:
-    """Columns for the nesting events of a thread."""
-    return Columns(event_id=np.int32, start_ns=np.int64, length_ns=np.uint32, kind=np.uint8, name=np.int16)
+class ThreadColumns(Columns):
+    """Columns for the nesting events of a thread: `numbers`, start, length, kind and name."""
+
+    def __init__(self) -> None:
+        super().__init__(start_ns=np.int64, length_ns=np.uint32, kind=np.uint8, name=np.int16)
+        self.numbers = Ascending()
 
 
 def call_columns() -> Columns:
     """Columns for the API calls of a process."""
-    return Columns(event_id=np.int32, correlation_id=np.int64, start_ns=np.int64)
+    return Columns(event_id=np.int32, correlation_id=np.int32, start_ns=np.int64)
 
 
 class Recorded:
@@ -91,10 +117,10 @@ class Recorded:
 
     def __init__(self, texts: Texts) -> None:
         self._texts = texts
-        self.threads: dict[tuple[int, int], Columns] = defaultdict(thread_columns)
+        self.threads: dict[tuple[int, int], ThreadColumns] = defaultdict(ThreadColumns)
         self.calls: dict[int, Columns] = defaultdict(call_columns)
         self.operations = Columns(
-            op_id=np.int32, process=np.int32, correlation_id=np.int64, kind=np.uint8, name=np.int16
+            op_id=np.int32, process=np.int32, correlation_id=np.int32, kind=np.uint8, name=np.int16
         )
         self.device_operations: Counter[int] = Counter()
         self.collective_operations: list[NDArray[Any]] = []
@@ -148,7 +174,10 @@ class Recorded:
         }
         nested = _NESTED[events["kind"]] & (thread != NULL)
         for (of_process, of_thread), rows in _groups(process, thread, nested):
-            self.threads[of_process, of_thread].add(**{name: _picked(values, rows) for name, values in events.items()})
+            picked = {name: _picked(values, rows) for name, values in events.items()}
+            of_events = self.threads[of_process, of_thread]
+            of_events.numbers.add(picked.pop("event_id"))
+            of_events.add(**picked)
         if "correlation_id" in batch:
             self._see_calls(events | {"correlation_id": _filled(batch, "correlation_id", NULL)}, process)
         self._see_marks(events, process, thread)

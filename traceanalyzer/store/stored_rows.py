@@ -50,7 +50,7 @@ def store_others(writer: "RowWriter", staging: Staging, nesting: Nesting, number
             batches = _devices(list(batches), staging)
         for batch in batches:
             writer.append(f"stored.{table.name}", _stored(table.name, batch, numbers))
-    for changes in nesting.changes():
+    for changes in nesting.changes:
         writer.append("stored.stack_changes", _stored("stack_changes", changes, numbers))
 
 
