@@ -79,7 +79,6 @@ def ingest(
     found, contents, vanished = _contents(find_files(paths))
     preparing = Thread(target=found[0].source.prepare, args=(TraceFile(found[0].file),), daemon=True)
     preparing.start()
-    contents[0].begin()
     fresh_store = not os.path.lexists(store)
     connection = open_to_write(store)
     try:
@@ -157,10 +156,9 @@ class _Work:
         staging = Staging(item.file, self.keep_environment)
         try:
             file = TraceFile(item.file, lambda count: self._report(item.file, count))
-            content.begin()
             item.source.read(file, staging)
-            digest = content.digest
             content.check_still()
+            content.begin()
             if file.damage and staging.facts.whole:
                 staging.facts.whole = False
                 staging.note("truncated", f"Only a part of the file could be read: {file.damage}.")
@@ -168,7 +166,7 @@ class _Work:
                 staging.note("trailing_bytes", f"Nothing is lost, but {file.remark}.", severity=Severity.INFO)
             if alone and (same := self._run_to_join(item, staging)):
                 run = same
-            run, rank = self._store(item, digest, size, run, staging)
+            run, rank = self._store(item, content, run, staging)
         finally:
             staging.close()
         self.done_bytes = before
@@ -190,7 +188,7 @@ class _Work:
         return newest
 
     def _store(
-        self, item: Found, digest: str, size: int, run: catalog.RunChoice, staging: Staging
+        self, item: Found, content: Content, run: catalog.RunChoice, staging: Staging
     ) -> tuple[catalog.RunChoice, int | None]:
         connection = self.connection
         connection.execute("BEGIN TRANSACTION")
@@ -208,7 +206,14 @@ class _Work:
             run = catalog.touch_run(connection, run)
             number = catalog.next_capture(connection)
             row = CaptureRow(
-                number, run.name, storable(str(item.file)), item.source.name, digest, size, rank.rank, rank.source
+                capture=number,
+                run=run.name,
+                path=storable(str(item.file)),
+                source=item.source.name,
+                content_hash=content.settled_digest,
+                file_bytes=content.size,
+                rank=rank.rank,
+                rank_source=rank.source,
             )
             commit_capture(connection, staging, row)
             connection.execute("COMMIT")

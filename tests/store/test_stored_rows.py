@@ -24,7 +24,7 @@ def store(tmp_path):
         connection.execute("BEGIN TRANSACTION")
         number = catalog.next_capture(connection)
         catalog.touch_run(connection, catalog.RunChoice(f"run{number}", "."))
-        row = CaptureRow(number, f"run{number}", "t.json", "torch", f"hash{number}", 1, 0, RankSource.METADATA)
+        row = CaptureRow(number, f"run{number}", "t.json", "torch", f"hash{number}".strip, 1, 0, RankSource.METADATA)
         commit_capture(connection, staging, row)
         connection.execute("COMMIT")
         return connection.execute(query).fetchall()

@@ -151,7 +151,7 @@ def store_of(
         commit_capture(
             connection,
             staging,
-            CaptureRow(number, run, f"rank{rank}.json", source, f"hash{number}", 1, rank, RankSource.METADATA),
+            CaptureRow(number, run, f"rank{rank}.json", source, f"hash{number}".strip, 1, rank, RankSource.METADATA),
         )
         connection.execute("COMMIT")
         staging.close()

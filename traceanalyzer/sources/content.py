@@ -63,6 +63,12 @@ class Content:
             raise self._unreadable(error) from error
         return self._digest
 
+    def settled_digest(self) -> str:
+        """The digest of a file that is still the same. Raises `SourceError`."""
+        digest = self.digest
+        self.check_still()
+        return digest
+
     def _read(self) -> None:
         digest = hashlib.sha1(usedforsecurity=False)
         buffer = memoryview(bytearray(_BLOCK))

@@ -1,5 +1,6 @@
 """Putting a staged capture into the store, in one transaction: everything or nothing."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,10 +25,15 @@ class CaptureRow:
     run: str
     path: str
     source: str
-    content_hash: str
+    content_hash: Callable[[], str]
+    """Asked for when all else is worked out: a large file is hashed meanwhile."""
     file_bytes: int
     rank: int | None
     rank_source: RankSource | None
+
+
+_MANY_EVENTS = 1 << 20
+"""Below this there is little memory to give back, and taking it again would cost more than it helps."""
 
 
 def commit_capture(connection: duckdb.DuckDBPyConnection, staging: Staging, row: CaptureRow) -> None:
@@ -35,9 +41,12 @@ def commit_capture(connection: duckdb.DuckDBPyConnection, staging: Staging, row:
 
     Runs inside the caller's transaction. Raises the engine's errors; the caller rolls back.
     """
-    give_back_freed()  # what reading needed
+    large = staging.rows["cpu_events"] >= _MANY_EVENTS
+    if large:
+        give_back_freed()  # what reading needed
     operations = derive_operations(staging)
-    give_back_freed()
+    if large:
+        give_back_freed()
     numbers = Numbers(_add_names(connection, staging.texts.all), np.zeros(0, np.int64), row.capture)
     with RowWriter(connection) as writer:
         # Operations know no stacks: they are stored while these are worked out.
@@ -47,9 +56,10 @@ def commit_capture(connection: duckdb.DuckDBPyConnection, staging: Staging, row:
         more = _add_names(connection, staging.texts.all[len(numbers.name_ids) :])
         name_ids = np.concatenate((numbers.name_ids, more))
         numbers = Numbers(name_ids, _add_nodes(connection, staging, name_ids), row.capture)
-        _add_capture(connection, staging, row)
-        give_back_freed()  # what stacks needed
+        if large:
+            give_back_freed()  # what stacks needed
         store_others(writer, staging, nesting, numbers)
+    _add_capture(connection, staging, row)
     _rank_devices(connection, row.capture)
 
 
@@ -124,7 +134,7 @@ def _add_capture(connection: duckdb.DuckDBPyConnection, staging: Staging, row: C
         "end_ns": end,
         "utc_offset_ns": facts.utc_offset_ns,
         "whole": facts.whole,
-        "content_hash": row.content_hash,
+        "content_hash": row.content_hash(),
         "file_bytes": row.file_bytes,
         "metadata": msgspec.json.encode(facts.metadata).decode("utf-8", "replace"),
     }
