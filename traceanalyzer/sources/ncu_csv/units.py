@@ -26,11 +26,6 @@ class BaseUnit:
     name: str
     factor: Decimal
 
-    @property
-    def is_time(self) -> bool:
-        """Whether it is a duration, in nanoseconds."""
-        return self.name == "ns"
-
 
 def base_unit(printed: str) -> BaseUnit:
     """The base unit of a printed one: durations in ns, sizes in byte, clocks in Hz, rates a second.
