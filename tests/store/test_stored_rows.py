@@ -71,6 +71,16 @@ def test_rows_with_absurd_times_are_left_out_and_the_others_keep_their_numbers(s
     assert rows == [(0, 5, "compute"), (2, 7, "communication")]
 
 
+def test_a_batch_of_absurd_times_only_leaves_no_rows(store):
+    def write(sink):
+        sink.write("gpu_ops", kernels(np.array([(1 << 62) + 5])))
+        event = {"kind": np.array([1], np.uint8), "start_ns": np.array([1 << 62]), "end_ns": np.array([1 << 62])}
+        sink.write("cpu_events", event)
+        sink.write("gpu_ops", kernels(np.array([7])))
+
+    assert store(write, "SELECT op_id, start_ns, (SELECT count(*) FROM cpu_events) FROM gpu_ops") == [(1, 7, 0)]
+
+
 def test_devices_are_those_listed_and_those_used(store):
     def write(sink):
         sink.write("devices", {"device": np.array([2, 0], np.int32), "name": sink.texts.codes(["b", "a"])})

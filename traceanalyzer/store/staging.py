@@ -76,6 +76,8 @@ class Staging:
             batch[number] = np.arange(first, first + count, dtype=np.int32)
         self.rows[table] += count
         batch = self._without_absurd_times(batch)
+        if not len(next(iter(batch.values()))):
+            return
         self.recorded.see(table, batch)
         self.held[table].add({name: single_if_possible(values) for name, values in batch.items()})
 

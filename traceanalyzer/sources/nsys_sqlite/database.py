@@ -22,6 +22,9 @@ Integers = NDArray[np.int64]
 NULL = -(2**63) + 1
 """Stands for SQL's NULL in integer columns: no time, id or code of an export is near it."""
 
+BROKEN = (sqlite3.DatabaseError, UnicodeDecodeError)
+"""What is raised where the file is damaged: the second where SQLite's own message quotes bytes that are no text."""
+
 BLOCK_ROWS = 100_000
 """Rows a block: enough for numpy to pay off, few enough that memory does not grow with the file."""
 
@@ -92,7 +95,7 @@ class Database:
     """One export, opened so that neither the file nor its folder is ever changed.
 
     `lost` collects the tables of which not every row could be read, with the message of SQLite.
-    Raises `sqlite3.DatabaseError` where the file is no SQLite database at all.
+    Raises one of `BROKEN` where the file is no SQLite database at all.
     """
 
     def __init__(self, path: Path) -> None:
@@ -109,7 +112,7 @@ class Database:
             self._connection.execute("PRAGMA writable_schema=ON")
         try:
             self._columns = self._read_schema()
-        except sqlite3.DatabaseError:
+        except BROKEN:
             self.close()
             raise
         if self.cut:
@@ -123,7 +126,7 @@ class Database:
         for (name,) in self._connection.execute(query).fetchall():
             try:
                 info = self._connection.execute(f"PRAGMA table_info({_quoted(name)})").fetchall()
-            except sqlite3.DatabaseError as error:
+            except BROKEN as error:
                 self.lost[name] = str(error)
                 continue
             keys = sum(bool(row[5]) for row in info)
@@ -152,7 +155,7 @@ class Database:
             try:
                 for _row in self._connection.execute(f"SELECT * FROM {_quoted(name)}"):
                     pass
-            except sqlite3.DatabaseError as error:
+            except BROKEN as error:
                 self.lost[name] = str(error)
                 del self._columns[name]
 
@@ -244,7 +247,7 @@ class Database:
             cursor = self._connection.execute(query)
             while batch := cursor.fetchmany(rows):
                 yield Block.of_rows(batch, integers, values)
-        except sqlite3.DatabaseError as error:
+        except BROKEN as error:
             self.lost[table] = str(error)
 
     def rows(self, table: str, *columns: str, where: str = "") -> list[tuple[Any, ...]]:
@@ -256,7 +259,7 @@ class Database:
         query = f"SELECT {selected} FROM {_quoted(table)}" + (f" WHERE {where}" if where else "")
         try:
             return self._connection.execute(query).fetchall()
-        except sqlite3.DatabaseError as error:
+        except BROKEN as error:
             self.lost[table] = str(error)
             return []
 
@@ -274,7 +277,7 @@ class Database:
             return None
         try:
             found = self._connection.execute(f"SELECT max({_quoted(column)}) FROM {_quoted(table)}").fetchone()[0]
-        except sqlite3.DatabaseError as error:
+        except BROKEN as error:
             self.lost[table] = str(error)
             return None
         return found if isinstance(found, int) else None

@@ -1,6 +1,5 @@
 """Reading an export: which parts there are, in which order, and what is refused."""
 
-import sqlite3
 from pathlib import Path
 
 from traceanalyzer.errors import SourceError
@@ -8,7 +7,7 @@ from traceanalyzer.schema.sink import Sink
 from traceanalyzer.sources.files import TraceFile
 from traceanalyzer.sources.nsys_sqlite.api_calls import Backtraces, read_api_calls
 from traceanalyzer.sources.nsys_sqlite.capture import Capture
-from traceanalyzer.sources.nsys_sqlite.database import Database
+from traceanalyzer.sources.nsys_sqlite.database import BROKEN, Database
 from traceanalyzer.sources.nsys_sqlite.device_operations import DeviceOperations
 from traceanalyzer.sources.nsys_sqlite.devices import Devices
 from traceanalyzer.sources.nsys_sqlite.facts import finish_facts, note_lost_tables, read_diagnostics, read_metadata
@@ -55,8 +54,10 @@ def read(file: TraceFile, sink: Sink) -> None:
 def _read_export(path: Path, file: TraceFile, sink: Sink) -> None:
     try:
         database = Database(path)
-    except sqlite3.DatabaseError as error:
+    except BROKEN as error:
         why = str(error).splitlines()[0][:_LONGEST_MESSAGE]  # SQLite quotes whole statements of the schema
+        if isinstance(error, UnicodeDecodeError):
+            why = "its schema is damaged"
         raise SourceError(
             file.path, f"cannot be read as an SQLite database ({why})", "export the report again"
         ) from error
