@@ -81,6 +81,13 @@ def test_a_batch_of_absurd_times_only_leaves_no_rows(store):
     assert store(write, "SELECT op_id, start_ns, (SELECT count(*) FROM cpu_events) FROM gpu_ops") == [(1, 7, 0)]
 
 
+def test_nodes_that_are_all_null(store):
+    def write(sink):
+        sink.write("samples", {"t_ns": np.array([5, 6]), "node_id": np.array([-1, -1]), "kind": np.zeros(2, np.uint8)})
+
+    assert store(write, "SELECT t_ns, node_id FROM samples") == [(5, None), (6, None)]
+
+
 def test_devices_are_those_listed_and_those_used(store):
     def write(sink):
         sink.write("devices", {"device": np.array([2, 0], np.int32), "name": sink.texts.codes(["b", "a"])})

@@ -171,5 +171,5 @@ def _stored(table: str, batch: Mapping[str, Values], numbers: Numbers) -> dict[s
 def _looked_up(values: Values, ids: NDArray[Any]) -> Values:
     if is_single(values):
         return np.broadcast_to(ids[values[:1]], values.shape)
-    found = ids[np.ma.getdata(values)]
+    found = ids[np.ma.getdata(values)] if len(ids) else np.zeros(len(values), ids.dtype)  # all are null then
     return np.ma.MaskedArray(found, values.mask) if isinstance(values, np.ma.MaskedArray) else found

@@ -204,6 +204,9 @@ def _typed(values: Any, kind: Type) -> Values:
         return np.asarray(values, object)
     wanted = _DTYPES[kind]
     if not isinstance(values, np.ndarray):
+        if kind in (Type.INT32, Type.INT64):
+            limits = np.iinfo(wanted)
+            values = [min(max(v, limits.min), limits.max) if isinstance(v, int) else v for v in values]
         return np.asarray(values, wanted)
     if values.dtype == wanted:
         return values

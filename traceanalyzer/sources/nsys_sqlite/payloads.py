@@ -118,7 +118,7 @@ class Payloads:
     def _value(self, payload: BinaryPayload, kind: int, offset: int) -> Any:
         enumeration = self._enumerations.get((payload.domain, kind)) if kind >= _FIRST_CUSTOM else None
         form = "<" + ("Q" if kind == _REGISTERED_STRING else "I" if enumeration is not None else _TYPES.get(kind, ""))
-        if form == "<" or offset + struct.calcsize(form) > len(payload.data):
+        if form == "<" or not isinstance(offset, int) or not 0 <= offset <= len(payload.data) - struct.calcsize(form):
             return None
         (value,) = struct.unpack_from(form, payload.data, offset)
         if enumeration is not None:
