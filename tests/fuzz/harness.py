@@ -87,6 +87,7 @@ def _answers(path: Path, store: Path) -> tuple[bool, Any, str]:
         raise
     with traceanalyzer.open(store) as traces:
         info, gaps, ledger, steps = traces.info(), traces.gaps(), traces.ledger(), traces.steps()
+        profiles = list(traces.throughput().kernels.rows())
     devices = list(gaps.devices.rows())
     of_causes, of_stacks = _sums(gaps.causes, "idle_ns"), _sums(gaps.stacks, "idle_ns")
     of_ledger = _sums(ledger.tables["ledger"], "ns")
@@ -106,7 +107,8 @@ def _answers(path: Path, store: Path) -> tuple[bool, Any, str]:
     lanes = [(r["device"], r["span_ns"], r["busy_ns"], r["compute_ns"], r["copy_ns"], r["n_ops"]) for r in devices]
     marks = [(r["step"], r["duration_ns"], r["busy_ns"]) for r in steps.steps.rows()]
     warned = bool(answer.warnings or list(info.quality.rows()))
-    return warned, (lanes, causes, sorted(of_ledger.items(), key=str), marks, n_events), wrong
+    profiled = sorted(str((r["id"], r["kernel"], r["duration_ns"], r["compute_pct"])) for r in profiles)
+    return warned, (lanes, causes, sorted(of_ledger.items(), key=str), marks, n_events, profiled), wrong
 
 
 def _sums(frame: Any, column: str) -> dict[tuple[Any, Any], int]:

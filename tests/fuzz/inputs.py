@@ -9,12 +9,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from tests.support import nsys_builder
+from tests.support import ncu_writer, nsys_builder
 
 ROOT = Path(__file__).parents[2]
 _SAMPLES = ROOT / "sample_traces"
 _BESIDE = ROOT.parent / "shared" / "public"
 _MOST_BESIDE = 24_000
+_MOST_BESIDE_PLAIN = 100_000
 _MOST_EVENTS = 240
 _MOST_ROWS = 60
 
@@ -31,7 +32,7 @@ class Input:
 @lru_cache
 def inputs(source: str, beside: bool = False) -> tuple[Input, ...]:
     """Inputs of a source, always the same ones in the same order; `beside` adds those that lie beside the checkout."""
-    found = list(_torch() if source == "torch" else _nsys())
+    found = list({"torch": _torch, "nsys": _nsys, "ncu": _ncu}[source]())
     return (*found, *_of_beside(source)) if beside else tuple(found)
 
 
@@ -175,7 +176,30 @@ def _made_export() -> bytes:
         return nsys_builder.build(Path(folder) / "made.sqlite", tables, strings).read_bytes()
 
 
+def _ncu() -> Iterator[Input]:
+    metrics = [
+        ncu_writer.metric(name, unit, value, id_=launch, kernel=kernel)
+        for launch, kernel in enumerate(("gemm(float *, int)", "copy<float4>(float *, const float *)"))
+        for name, unit, value in (
+            ("Duration", "ns", "1,234,567"),
+            ("Compute (SM) Throughput", "%", "81.25"),
+            ("Memory Throughput", "%", "12.50"),
+        )
+    ]
+    found = ncu_writer.rule("Bottleneck", "INF", "High throughput")
+    yield Input("ncu", "details.csv", ncu_writer.page(*metrics, found).encode())
+    header = ("gpu__time_duration.sum", "sm__throughput.avg.pct_of_peak_sustained_elapsed")
+    launches = [(ncu_writer.launch(k, grid=f"({k + 1}, 1, 1)"), (f"{k + 1}.5", "33.25")) for k in range(5)]
+    yield Input("ncu", "raw.csv", ncu_writer.wide(header, ("us", "%"), *launches).encode())
+    yield Input("ncu", "real.csv", gzip.decompress((_SAMPLES / "kernel_limits" / "raw.csv.gz").read_bytes()))
+
+
 def _of_beside(source: str) -> Iterator[Input]:
-    for path in sorted((_BESIDE / source).glob("*.gz")):
+    packed = sorted((_BESIDE / source).glob("*.gz"))
+    plain = [path for end in ("csv", "txt", "log") for path in sorted((_BESIDE / source).glob(f"*.{end}"))]
+    for path in packed:
         if path.stat().st_size <= _MOST_BESIDE:
             yield Input(source, path.name.removesuffix(".gz"), gzip.decompress(path.read_bytes()))
+    for path in plain:
+        if path.stat().st_size <= _MOST_BESIDE_PLAIN:
+            yield Input(source, path.name, path.read_bytes())

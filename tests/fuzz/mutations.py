@@ -465,7 +465,50 @@ ANY = (
     Mutation("zip flip", _then(zipped, flip)),
     Mutation("cut, then gzip", _then(cut, gzipped), cut=True),
 )
+
+
+def crlf(_rng: Random, data: bytes) -> bytes:
+    """Lines end as on Windows."""
+    return data.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+
+
+def surrounded(rng: Random, data: bytes) -> bytes:
+    """The profiled program printed something before and after the table."""
+    said = (b"loading data\n", b"==PROF== Connected to process 7\n", b"loss: 0.5, step 3\n", b"{'lr': 1e-3}\n", b"\n")
+    before, after = (b"".join(rng.choices(said, k=rng.randrange(4))) for _ in range(2))
+    return before + data + (b"" if data.endswith(b"\n") else b"\n") + after
+
+
+def lines(rng: Random, data: bytes) -> bytes:
+    """Some lines are missing, there twice or in another place."""
+    out = data.splitlines(keepends=True)
+    for _ in range(rng.randrange(1, 5)):
+        line = out.pop(rng.randrange(len(out))) if len(out) > 1 else b""
+        for _ in range(rng.choice((0, 1, 2))):
+            out.insert(rng.randrange(len(out) + 1), line)
+    return b"".join(out)
+
+
+def fields(rng: Random, data: bytes) -> bytes:
+    """Some fields of a table hold something else, or are not there."""
+    out = data.split(b'","')
+    for _ in range(rng.choice((1, 3, 10))):
+        others = (b"", b"n/a", b"(!) nan", b"-1", b"1e400", b"99999999999999999999", b"1.234.567", b"1,2,3", b"%", b'"')
+        out[rng.randrange(len(out))] = rng.choice(others)
+    if rng.random() < 0.3 and len(out) > 1:
+        del out[rng.randrange(len(out))]
+    return b'","'.join(out)
+
+
 MUTATIONS: dict[str, tuple[Mutation, ...]] = {
+    # A page that ends after a whole line does not tell that there was more.
+    "ncu": (
+        *(Mutation(m.name, m.change, m.whole, m.cut and m.name.startswith(("gzip", "zip"))) for m in ANY),
+        Mutation("lines", lines),
+        Mutation("fields", fields),
+        Mutation("crlf", crlf, whole=True),
+        Mutation("surrounded", surrounded, whole=True),
+    ),
     "torch": (
         *ANY,
         Mutation("number", number),

@@ -6,6 +6,7 @@ from tests.support.ncu_writer import LONG, RULES, launch, line, metric, page, re
 from traceanalyzer.errors import SourceError, UnknownFormatError
 from traceanalyzer.ingestion import find_files
 from traceanalyzer.sources.files import TraceFile
+from traceanalyzer.sources.ncu_csv.lines import cells_of
 from traceanalyzer.sources.ncu_csv.nvtx import range_names
 from traceanalyzer.sources.ncu_csv.recognise import looks_like_ncu
 
@@ -295,3 +296,8 @@ class TestRecognition:
         (tmp_path / "raw.csv").write_text(page(metric("Duration", "ns", "10")))
         assert [f.file.name for f in find_files([tmp_path])] == ["raw.csv"]
         assert RULES
+
+
+@pytest.mark.parametrize("row", ['"1",a\rb', '"1","' + "x" * 200_000 + '"'])
+def test_a_row_that_no_csv_reader_takes_has_no_cells(row):
+    assert cells_of(row) == []

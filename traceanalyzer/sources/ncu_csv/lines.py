@@ -91,5 +91,8 @@ class Rows:
 
 
 def cells_of(row: str) -> list[str]:
-    """The cells of a row."""
-    return next(csv.reader([row]), [])
+    """The cells of a row; none where it is damaged: a lone end of a line in a bare cell, a cell without end."""
+    try:
+        return next(csv.reader([row]), [])
+    except csv.Error:
+        return []
