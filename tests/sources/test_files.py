@@ -135,3 +135,6 @@ def test_how_long_the_content_is(tmp_path: Path) -> None:
     (tmp_path / "a.gz").write_bytes(gzip.compress(b"0" * 100_000))
     assert TraceFile(tmp_path / "plain").text_bytes == 1000
     assert TraceFile(tmp_path / "a.gz").text_bytes == 100_000
+    damaged = tmp_path / "damaged.gz"
+    damaged.write_bytes((tmp_path / "a.gz").read_bytes()[:-1] + b"\xff")
+    assert TraceFile(damaged).text_bytes == 1032 * damaged.stat().st_size

@@ -17,6 +17,7 @@ from traceanalyzer.errors import SourceError
 HEAD_BYTES = 1 << 16
 _BLOCK = 1 << 20
 _BITE = 1 << 14
+_MOST_PACKED = 1032  # times; deflate packs nothing tighter, whatever a damaged end says
 GZIP_MAGIC = b"\x1f\x8b"
 ZIP_MAGIC = b"PK\x03\x04"
 _ZIP_HEADER = struct.Struct("<6x2H16x2H")  # flags, method, length of the name, length of the extra field
@@ -83,7 +84,8 @@ class TraceFile:
         try:
             with self.path.open("rb") as file:
                 file.seek(-4, 2)
-                return max(self.size, int.from_bytes(file.read(4), "little"))
+                stated = int.from_bytes(file.read(4), "little")
+                return max(self.size, min(stated, self.size * _MOST_PACKED))
         except OSError:
             return self.size
 
