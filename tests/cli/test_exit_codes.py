@@ -51,6 +51,7 @@ def test_usage_error_names_the_option_and_the_help(call):
         (FileNotFoundError(2, "No such file or directory", "x.json"), 2, "x.json"),
         (MemoryError(), 2, "memory"),
         (KeyboardInterrupt(), 130, "interrupted"),
+        (RuntimeError("Query interrupted"), 130, "interrupted"),
         (BrokenPipeError(), 0, None),
         (RuntimeError("boom"), 70, "--debug"),
         (SystemExit(1), 0, None),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from traceanalyzer.schema.kinds import RankSource
+from traceanalyzer.schema.kinds import EventKind, RankSource
 from traceanalyzer.store import catalog
 from traceanalyzer.store.commit import CaptureRow, commit_capture
 from traceanalyzer.store.database import open_to_write
@@ -86,6 +86,17 @@ def test_nodes_that_are_all_null(store):
         sink.write("samples", {"t_ns": np.array([5, 6]), "node_id": np.array([-1, -1]), "kind": np.zeros(2, np.uint8)})
 
     assert store(write, "SELECT t_ns, node_id FROM samples") == [(5, None), (6, None)]
+
+
+def test_ranges_that_mark_steps_are_no_part_of_stacks(store):
+    def write(sink):
+        names = sink.texts.codes(["step 1", "load", "cudaLaunchKernel"])
+        columns = {"process": np.ones(3, np.int64), "thread": np.ones(3, np.int64), "name": names}
+        kinds = np.array([EventKind.RANGE, EventKind.RANGE, EventKind.API_CALL], np.uint8)
+        sink.write("cpu_events", columns | {"kind": kinds, "start_ns": np.arange(3), "end_ns": np.array([9, 8, 7])})
+
+    rows = store(write, "SELECT kind, parent_id, depth, node_id IS NULL FROM cpu_events ORDER BY event_id")
+    assert rows == [("step_mark", None, None, True), ("range", None, 0, False), ("api_call", 1, 1, False)]
 
 
 def test_devices_are_those_listed_and_those_used(store):

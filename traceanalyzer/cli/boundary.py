@@ -53,6 +53,8 @@ def _told(error: BaseException, state: State) -> tuple[str, Exit]:
     match error:
         case KeyboardInterrupt() | click.Abort():
             text, code = "interrupted", Exit.INTERRUPTED
+        case RuntimeError() if "Query interrupted" in str(error):  # so the engine passes an interrupt on
+            text, code = "interrupted", Exit.INTERRUPTED
         case click.ClickException():
             text, code = _usage(error), Exit.BAD_INPUT
         case TraceAnalyzerError():

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from traceanalyzer.schema.kinds import Lane, OpKind
+from traceanalyzer.schema.kinds import EventKind, Lane, OpKind
 from traceanalyzer.schema.sink import NO_TEXT, Texts, Values
 from traceanalyzer.store.frames import step_number
 from traceanalyzer.store.recorded import NULL, Columns, Recorded, StepMark, narrowest
@@ -90,10 +90,13 @@ def derive_stacks(staging: Staging) -> Nesting:
         columns = recorded.threads.pop(key)
         name = columns.take("name")
         kind = recorded.event_kinds(columns.take("kind"), name)
-        stacks = stacks_of_thread(frames, columns.take("start_ns"), columns.take("length_ns"), kind, name)
+        start, length, numbers = columns.take("start_ns"), columns.take("length_ns"), columns.numbers.take()
+        if (marks := kind == EventKind.STEP_MARK).any():  # ranges that turned out to mark steps are no part of a stack
+            start, length, kind, name, numbers = (values[~marks] for values in (start, length, kind, name, numbers))
+        stacks = stacks_of_thread(frames, start, length, kind, name)
         if not stacks.complete:
             staging.note("events_cross", _CROSS)
-        nesting.add(columns.numbers.take(), stacks)
+        nesting.add(numbers, stacks)
     return nesting
 
 
