@@ -51,6 +51,8 @@ def commit_capture(connection: duckdb.DuckDBPyConnection, staging: Staging, row:
     with RowWriter(connection) as writer:
         # Operations know no stacks: they are stored while these are worked out.
         writer.begin(store_operations, connection, staging, operations, numbers)
+        if large:
+            writer.wait()  # both at once would need the memory of both
         nesting = derive_stacks(staging)
         writer.wait()
         more = _add_names(connection, staging.texts.all[len(numbers.name_ids) :])
