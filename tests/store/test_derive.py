@@ -106,6 +106,13 @@ def test_columns_keep_every_value_however_wide(pieces):
     assert columns.take("unsigned").tolist() == [abs(value) for value in whole]
 
 
+def test_a_column_without_signs_keeps_its_large_values_when_it_becomes_wider():
+    columns = Columns(unsigned=np.uint32)
+    columns.add(unsigned=np.array([2**32 - 1]))
+    columns.add(unsigned=np.array([-1]))
+    assert columns.take("unsigned").tolist() == [2**32 - 1, -1]
+
+
 @given(st.lists(st.lists(st.integers(0, 1000), max_size=5), max_size=6))
 def test_ascending_numbers_come_back(steps):
     numbers, last = Ascending(), -1

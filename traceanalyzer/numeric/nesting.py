@@ -79,30 +79,29 @@ def innermost_open(start: Ints, end: Ints) -> NDArray[np.intp]:
     # All events between an event and the one that it has got to have ended when it begins, so whoever looks at it and
     # begins later may pass over them too.
     seeking = np.flatnonzero(end[:-1] <= start[1:]) + 1
-    begin = start[seeking]
-    for _ in range(_MOST_ROUNDS):
-        if not len(seeking):
-            return found
-        further = found[found[seeking]]
-        found[seeking] = further
-        left = np.flatnonzero(end[further] <= begin)
-        seeking, begin = seeking[left], begin[left]
-    return _walk(end, start)
+    return found if _jumped(found, seeking, end, start[seeking]) else _walk(end, start)
 
 
 def next_longer(end: Ints, parent: NDArray[np.intp]) -> NDArray[np.intp]:
     """The last event before each that ends after it ends, where `parent` is from `innermost_open`."""
     found = parent.copy()
     seeking = np.flatnonzero(end[parent] <= end)[1:]
-    limit = end[seeking]
+    return found if _jumped(found, seeking, end, end[seeking]) else _walk(end, end)
+
+
+def _jumped(found: NDArray[np.intp], seeking: NDArray[np.intp], end: Ints, limit: Ints) -> bool:
+    """Leads those that seek, over what those that they found have found, to one that ends after their limit.
+
+    Changes `found`. Whether all arrived: where the way is long, walking it is quicker.
+    """
     for _ in range(_MOST_ROUNDS):
         if not len(seeking):
-            return found
+            break
         further = found[found[seeking]]
         found[seeking] = further
         left = np.flatnonzero(end[further] <= limit)
         seeking, limit = seeking[left], limit[left]
-    return _walk(end, end)
+    return not len(seeking)
 
 
 def _walk(end: Ints, limit: Ints) -> NDArray[np.intp]:

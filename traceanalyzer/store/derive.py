@@ -140,8 +140,8 @@ def launch_calls(calls: dict[int, Columns], process: Ints, correlation: Ints) ->
         if (np.diff(key) <= 0).any():
             order = np.lexsort((number, began, key))
             key = key[order]
-            order = order[np.append(True, key[1:] != key[:-1])]
-            key = key[np.append(True, key[1:] != key[:-1])]
+            first = np.append(True, key[1:] != key[:-1])
+            order, key = order[first], key[first]
         at = np.minimum(np.searchsorted(key, correlation[mine]), len(key) - 1)
         found = key[at] == correlation[mine]
         chosen = order[at[found]]

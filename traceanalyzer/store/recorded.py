@@ -43,7 +43,8 @@ class Columns:
         for name, piece in pieces.items():
             room = self._room.get(name)
             if not _fits(piece, self._types[name]):
-                self._types[name] = np.int32 if _fits(piece, np.int32) else np.int64
+                enough = np.can_cast(self._types[name], np.int32) and _fits(piece, np.int32)
+                self._types[name] = np.int32 if enough else np.int64
                 room = None
             if room is None or len(room) < count:
                 room = self._grown(name, count)

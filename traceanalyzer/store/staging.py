@@ -106,8 +106,12 @@ class Staging:
 
 def _nulls_masked(column: Column, values: Values) -> Values:
     """Codes and node numbers below zero are nulls."""
-    if column.type in (Type.NAME, Type.CHOICE) or column.name in NODE_COLUMNS:
-        data = np.ma.getdata(values)
-        null = np.ma.getmaskarray(values) | (data < 0)
-        return np.ma.masked_array(np.where(null, 0, data), mask=null) if null.any() else data
-    return values
+    coded = column.type in (Type.NAME, Type.CHOICE) or column.name in NODE_COLUMNS
+    return null_below_zero(values) if coded else values
+
+
+def null_below_zero(values: Values) -> Values:
+    """The same values, null also where they are below zero."""
+    data = np.ma.getdata(values)
+    null = np.ma.getmaskarray(values) | (data < 0)
+    return np.ma.masked_array(np.where(null, 0, data), mask=null) if null.any() else data

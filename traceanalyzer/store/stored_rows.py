@@ -14,7 +14,8 @@ from traceanalyzer.schema.column import Type
 from traceanalyzer.schema.sink import Values
 from traceanalyzer.schema.tables import TABLE_BY_NAME
 from traceanalyzer.store.derive import DerivedOperations, Nesting, Step
-from traceanalyzer.store.staging import NODE_COLUMNS, STAGED, Staging
+from traceanalyzer.store.recorded import NULL
+from traceanalyzer.store.staging import NODE_COLUMNS, STAGED, Staging, null_below_zero
 
 BATCH_ROWS = 122_880
 """Rows that are stored at once: a row group of the engine."""
@@ -108,13 +109,13 @@ def _with_nesting(batch: dict[str, Values], staging: Staging, nesting: Nesting) 
     event_id = np.asarray(batch["event_id"])
     kinds = staging.recorded.event_kinds(batch["kind"], batch["name"]) if "name" in batch else batch["kind"]
     columns = zip(("parent_id", "depth", "node_id"), nesting.of_events(event_id), strict=True)
-    return batch | {"kind": kinds} | {name: _null_below_zero(values) for name, values in columns}
+    return batch | {"kind": kinds} | {name: null_below_zero(values) for name, values in columns}
 
 
 def _with_launches(batch: dict[str, Values], operations: DerivedOperations) -> dict[str, Values]:
     op_id = np.asarray(batch["op_id"])
     launches = {
-        "launch_event_id": _null_below_zero(operations.launch_event_id[op_id]),
+        "launch_event_id": null_below_zero(operations.launch_event_id[op_id]),
         "step": operations.step[op_id],
         "lane": single_if_possible(operations.lane[op_id]),
     }
@@ -138,14 +139,9 @@ def _steps(steps: list[Step]) -> dict[str, Values]:
     columns: dict[str, Values] = {
         name: np.array(values, np.int64) for name, values in zip(names, zip(*steps, strict=True), strict=True)
     }
-    columns["thread"] = np.ma.MaskedArray(columns["thread"], columns["thread"] == np.iinfo(np.int64).min)
-    columns["name"] = _null_below_zero(columns["name"])
+    columns["thread"] = np.ma.MaskedArray(columns["thread"], columns["thread"] == NULL)
+    columns["name"] = null_below_zero(columns["name"])
     return columns
-
-
-def _null_below_zero(values: NDArray[Any]) -> Values:
-    null = values < 0
-    return np.ma.MaskedArray(np.where(null, 0, values), null) if null.any() else values
 
 
 def _stored(table: str, batch: Mapping[str, Values], numbers: Numbers) -> dict[str, Values]:
