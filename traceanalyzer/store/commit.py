@@ -51,6 +51,7 @@ def commit_capture(connection: duckdb.DuckDBPyConnection, staging: Staging, row:
     with RowWriter(connection) as writer:
         # Operations know no stacks: they are stored while these are worked out.
         writer.begin(store_operations, connection, staging, operations, numbers)
+        del operations
         if large:
             writer.wait()  # both at once would need the memory of both
         nesting = derive_stacks(staging)

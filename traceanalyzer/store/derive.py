@@ -45,7 +45,8 @@ class Nesting:
 
     def add(self, event_id: NDArray[np.int32], stacks: ThreadStacks) -> None:
         """Takes the stacks of a thread, whose events have these numbers, in ascending order."""
-        parent_id = np.where(stacks.parent < 0, np.int32(-1), event_id[stacks.parent])
+        parent_id = event_id[stacks.parent]
+        parent_id[stacks.parent < 0] = -1
         self._threads.append(_NestedThread(event_id, parent_id, narrowest(stacks.depth), narrowest(stacks.node)))
         if len(stacks.change_event):
             changes: dict[str, Values] = {
@@ -94,6 +95,7 @@ def derive_stacks(staging: Staging) -> Nesting:
         if (marks := kind == EventKind.STEP_MARK).any():  # ranges that turned out to mark steps are no part of a stack
             start, length, kind, name, numbers = (values[~marks] for values in (start, length, kind, name, numbers))
         stacks = stacks_of_thread(frames, start, length, kind, name)
+        del start, length, kind, name  # of long threads they need much room
         if not stacks.complete:
             staging.note("events_cross", _CROSS)
         nesting.add(numbers, stacks)

@@ -171,7 +171,7 @@ class _Thread:
         return ThreadStacks(self._parent, self._depth, self._node, event, instant, node, self._complete)
 
     def _go_through(self) -> None:
-        order = opening_order(self._start, self._length)
+        order = opening_order(self._start, self._length).astype(np.int32)  # half the room, for as long as it is kept
         ground = np.array([-1])
         still = _Open(ground, np.array([NEVER]), ground, ground)
         low = 0
