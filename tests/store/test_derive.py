@@ -12,8 +12,12 @@ from traceanalyzer.store.derive import derive_steps, lanes, launch_calls, steps_
 from traceanalyzer.store.recorded import NULL, Ascending, Columns, Recorded, call_columns
 
 SMALL = st.integers(0, 6)
-CALLS = st.lists(st.tuples(SMALL, SMALL, SMALL), max_size=12)  # process, correlation, start
-OPS = st.lists(st.tuples(st.sampled_from([0, 1, 2, NULL]), st.sampled_from([0, 1, 2, 3, NULL])), min_size=1, max_size=9)
+FAR = st.sampled_from([-(2**63) + 1, -(2**31) - 1, -1, 2**31 - 1, 2**31, 2**62, 2**63 - 1])
+CORRELATION = st.one_of(SMALL, FAR)
+CALLS = st.lists(st.tuples(SMALL, CORRELATION, SMALL), max_size=12)  # process, correlation, start
+OPS = st.lists(
+    st.tuples(st.sampled_from([0, 1, 2, NULL]), st.one_of(st.just(NULL), CORRELATION)), min_size=1, max_size=9
+)
 
 
 @given(CALLS, OPS)
@@ -23,7 +27,8 @@ def test_the_launch_is_the_first_call_of_the_process_with_the_correlation(calls,
         columns[process].add(
             event_id=np.array([number]), correlation_id=np.array([correlation]), start_ns=np.array([start])
         )
-    found, began = launch_calls(columns, np.array([p for p, _ in ops]), np.array([c for _, c in ops]))
+    process, correlation = (np.array(values, np.int64) for values in zip(*ops, strict=True))
+    found, began = launch_calls(columns, process, correlation)
     for (process, correlation), call, instant in zip(ops, found.tolist(), began.tolist(), strict=True):
         known = [(s, n) for n, (p, c, s) in enumerate(calls) if (p, c) == (process, correlation)]
         assert (instant, call) == min(known) if known else call == -1

@@ -9,6 +9,8 @@ _WIDTH = 80  # columns from which on no line of the help is broken
 def main() -> None:
     """Entry point of the installed command. Does not return."""
     if sys.argv[1:] not in ([], ["-h"], ["--help"]) or not _printed_help():
+        # Read when numpy is loaded: nothing here multiplies matrices, and threads for that spin while they wait.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         from traceanalyzer.cli.main import main as run_and_exit
 
         run_and_exit()

@@ -32,7 +32,8 @@ class Type(Enum):
 class Column:
     """One column: its name carries the unit, its meaning is a sentence that stands in every place that shows it.
 
-    `derived` columns are filled by the store after a file was read; readers never write them.
+    `derived` columns are filled by the store after a file was read; readers never write them. `steady` ones have
+    the same value, or none, in row after row: they are stored as runs, which is less work than to find the best way.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Column:
     nullable: bool = True
     choices: tuple[str, ...] = ()
     derived: bool = False
+    steady: bool = False
 
     def __post_init__(self) -> None:
         if bool(self.choices) != (self.type is Type.CHOICE):

@@ -6,7 +6,9 @@ from functools import cache
 
 _M_MMAP_THRESHOLD = -3
 _M_ARENA_MAX = -8
+_M_TRIM_THRESHOLD = -1
 _LARGE_BYTES = 9 << 20  # blocks of text, which are used again and again, are smaller
+_KEPT_BYTES = 8 << 20  # free at the end of the heap: it is soon used again, and taking it anew costs time
 
 
 @cache
@@ -25,6 +27,7 @@ def give_back_large_arrays() -> None:
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
         mallopt(_M_ARENA_MAX, 2)
+        mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
 
 
 def give_back_freed() -> None:

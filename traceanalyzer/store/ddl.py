@@ -28,8 +28,7 @@ def create_statements() -> Iterator[str]:
     yield "CREATE TABLE stored.version (schema_version INTEGER NOT NULL, made_by VARCHAR NOT NULL)"
     yield "CREATE TABLE stored.names (name_id INTEGER NOT NULL, text VARCHAR NOT NULL)"
     for table in TABLES:
-        columns = ", ".join(f"{c.name} {c.type.sql}{'' if c.nullable else ' NOT NULL'}" for c in table.columns)
-        yield f"CREATE TABLE stored.{table.name} ({columns})"
+        yield f"CREATE TABLE stored.{table.name} ({', '.join(map(_stored_column, table.columns))})"
         yield _view(table)
         yield f"COMMENT ON VIEW {table.name} IS {quoted(table.meaning)}"
         for column in public_columns(table):
@@ -39,6 +38,13 @@ def create_statements() -> Iterator[str]:
 def version_row(made_by: str) -> str:
     """The statement that marks a store with its schema version."""
     return f"INSERT INTO stored.version VALUES ({SCHEMA_VERSION}, {quoted(made_by)})"
+
+
+def _stored_column(column: Column) -> str:
+    return (
+        f"{column.name} {column.type.sql}"
+        f"{'' if column.nullable else ' NOT NULL'}{' USING COMPRESSION rle' if column.steady else ''}"
+    )
 
 
 def _about(column: Column) -> str:

@@ -20,6 +20,8 @@ COMMUNICATION = re.compile(r"nccl|rccl|nvshmem|msccl|::ep::", re.IGNORECASE)
 _CROSS = (
     "Events of a thread cross so often that stacks were not worked out to the end: they may name events that are over."
 )
+_WIDEST = 4
+"""Numbers that a table for looking up may have for each key."""
 Ints = NDArray[np.int64]
 Step = tuple[int, int, int, int, int, int, int]
 """Process, thread, number, code of the name, start, end, end of the mark."""
@@ -61,7 +63,9 @@ class Nesting:
         first, last = int(event_id[0]), int(event_id[-1])
         parent, depth, node = (np.full(last + 1 - first, -1, np.int32) for _ in range(3))
         for thread in self._threads:
-            low, high = np.searchsorted(thread.event_id, (first, last + 1))
+            # Bounds of the same type: for others all numbers of the thread would be converted, every time.
+            low = np.searchsorted(thread.event_id, np.int32(first))
+            high = np.searchsorted(thread.event_id, np.int32(last), side="right")
             place = thread.event_id[low:high] - first
             parent[place] = thread.parent_id[low:high]
             depth[place], node[place] = thread.depth[low:high], thread.node[low:high]
@@ -144,11 +148,26 @@ def launch_calls(calls: dict[int, Columns], process: Ints, correlation: Ints) ->
             key = key[order]
             first = np.append(True, key[1:] != key[:-1])
             order, key = order[first], key[first]
-        at = np.minimum(np.searchsorted(key, correlation[mine]), len(key) - 1)
-        found = key[at] == correlation[mine]
+        at = _places(key, correlation[mine])
+        found = at >= 0
         chosen = order[at[found]]
         event_id[mine[found]], start[mine[found]] = number[chosen], began[chosen]
     return event_id, start
+
+
+def _places(key: NDArray[np.integer[Any]], wanted: Ints) -> NDArray[np.integer[Any]]:
+    """Place of each number in ascending keys; -1 where it is none of them. Keys that lie close are quick to find."""
+    if not len(key):
+        return np.full(len(wanted), -1, np.int64)
+    low, high = np.int64(key[0]), np.int64(key[-1])
+    span = int(high) - int(low) + 1
+    if span > _WIDEST * len(key):
+        at = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
+        return np.where(key[at] == wanted, at, -1)
+    place = np.full(span + 1, -1, np.int32)  # the last one is for what lies outside
+    place[key - low] = np.arange(len(key), dtype=np.int32)
+    inside = (wanted >= low) & (wanted <= high)
+    return place[np.where(inside, wanted - low, span)]
 
 
 def lanes(texts: Texts, kind: NDArray[np.uint8], name: NDArray[np.int32]) -> NDArray[np.uint8]:

@@ -150,7 +150,7 @@ def _stored(table: str, batch: Mapping[str, Values], numbers: Numbers) -> dict[s
     out: dict[str, Values] = {}
     declared = TABLE_BY_NAME[table]
     for column in declared.columns:
-        values = batch.get(column.name)
+        values = _without_mask(batch.get(column.name))
         if column.name == "capture":
             out["capture"] = np.broadcast_to(np.int32(numbers.capture), (count,))
         elif values is None:
@@ -162,6 +162,16 @@ def _stored(table: str, batch: Mapping[str, Values], numbers: Numbers) -> dict[s
         else:
             out[column.name] = values
     return out
+
+
+def _without_mask(values: Values | None) -> Values | None:
+    """The same column; None where every value is null, which need not be written, and plain where none is."""
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    mask = np.ma.getmaskarray(values)
+    if mask.all():
+        return None
+    return values if mask.any() else values.data
 
 
 def _looked_up(values: Values, ids: NDArray[Any]) -> Values:

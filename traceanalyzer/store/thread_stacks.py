@@ -179,7 +179,7 @@ class _Thread:
             # Chunks of at least as many events as are open: so each is carried on few times.
             high = min(low + max(_CHUNK, len(still.end)), len(order))
             until = int(self._start[order[high]]) if high < len(order) else int(NEVER) - 1
-            still = self._chunk(still, order[low:high], until)
+            still = self._chunk(still, order[low:high].astype(np.intp), until)
             low = high
 
     def _chunk(self, still: _Open, own: Positions, until: int) -> _Open:
