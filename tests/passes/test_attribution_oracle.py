@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import traceanalyzer
 from tests.support.store_builder import Capture, store_of
-from traceanalyzer.passes import attribution
+from traceanalyzer.passes.idle import sweep
 from traceanalyzer.schema.kinds import EventKind
 
 LATENCY = 5
@@ -62,8 +62,9 @@ def open_at(everything, x, thread):
 def cause_of(stack):
     if not stack:
         return "outside_events"
-    if stack[-1][0] is EventKind.API_CALL:
-        return stack[-1][2]
+    calls = [e[2] for e in stack if e[0] is EventKind.API_CALL]
+    if calls:
+        return calls[-1]
     outer = [e[2] for e in stack if e[2] in OUTER]
     return outer[0] if outer else stack[-1][2]
 
@@ -87,8 +88,8 @@ def by_definition(events, ops):
             continue
         (l0, l1, thread), _ = min(known, key=lambda item: (item[0][0], item[1]))
         if x < l0:
-            stack = open_at(everything, x, thread)
-            out[cause_of(stack), tuple(FRAMES.get(e[1], e[1]) for e in stack if e[4] > x)] += 1
+            stack = [e for e in open_at(everything, x, thread) if e[4] > x]
+            out[cause_of(stack), tuple(FRAMES.get(e[1], e[1]) for e in stack)] += 1
         elif x < l1:
             out["launch_call", None] += 1
         elif x < max(l1, g0) + LATENCY:
@@ -110,12 +111,12 @@ def test_every_instant_has_the_cause_of_the_definition(events, ops):
             capture.launch(launch, launch + call, k + 1, thread=thread)
     want = by_definition(events, ops)
     with tempfile.TemporaryDirectory() as folder:
-        kept, attribution.LAUNCH_LATENCY_NS = attribution.LAUNCH_LATENCY_NS, LATENCY
+        kept, sweep.LAUNCH_LATENCY_NS = sweep.LAUNCH_LATENCY_NS, LATENCY
         try:
             with traceanalyzer.open(store_of(Path(folder) / "s.duckdb", capture)) as traces:
                 answer = traces.gaps()
         finally:
-            attribution.LAUNCH_LATENCY_NS = kept
+            sweep.LAUNCH_LATENCY_NS = kept
     got = Counter()
     for row in answer.stacks.rows():
         before = row["cause"] not in ("launch_latency", "device_gap", "device_wait", "unattributed")

@@ -9,7 +9,7 @@ import duckdb
 from traceanalyzer.errors import ExportError, UsageError
 from traceanalyzer.export.formats import FORMATS, Content, Format
 from traceanalyzer.passes.answer import Answer, Frame, TableSpec
-from traceanalyzer.passes.results import RESULTS, offer, results
+from traceanalyzer.passes.results import OFFERED, RESULTS, offer, results
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.schema.column import Column, Table, Type
 from traceanalyzer.schema.tables import TABLE_BY_NAME
@@ -48,11 +48,12 @@ def export(
     kind, files = _files(target, chosen, form)
     if not force and (there := [str(file) for file in files.values() if file.exists()]):
         raise UsageError(f"{', '.join(there[:3])}{' ...' if len(there) > 3 else ''}: exists; --force replaces it")
-    for name, frame in results(scope, [name for name in chosen if name in RESULTS]).items():
+    offered = results(scope, [name for name in chosen if name in OFFERED])
+    for name, frame in offered.items():
         offer(scope.connection, name, frame)
     rows = []
     for name, file in files.items():
-        count = _write(scope.connection, kind, _content(scope, name), file)
+        count = _write(scope.connection, kind, _content(scope, name, name in offered), file)
         rows.append((name, count, file.stat().st_size, str(file)))
     return Answer("export", {"files": Frame.of_rows(FILES, rows)}, warnings=list(scope.warnings), notes=[scope.note()])
 
@@ -77,14 +78,15 @@ def _files(target: Path, tables: list[str], form: str | None) -> tuple[Format, d
     return kind, {name: target / f"{name}{kind.suffix}" for name in tables}
 
 
-def _content(scope: Scope, name: str) -> Content:
+def _content(scope: Scope, name: str, offered: bool) -> Content:
     if name in RESULTS:
         spec = RESULTS[name].spec
         return Content(name, spec.meaning, spec.columns, f"SELECT * FROM temp.{name}")
     table = TABLE_BY_NAME[name]
     # Sorted, so that the same store gives the same file whatever the number of workers.
     order = table.keys or [c.name for c in table.columns if c.type not in (Type.TEXT, Type.NAME)]
-    sql = f"SELECT * FROM main.{name} WHERE {_condition(scope, table)} ORDER BY {', '.join(order)}"
+    place = "temp" if offered else "main"
+    sql = f"SELECT * FROM {place}.{name} WHERE {_condition(scope, table)} ORDER BY {', '.join(order)}"
     return Content(name, table.meaning, public_columns(table), sql)
 
 

@@ -1,6 +1,7 @@
 """Rows that have equal values in several integer columns, as groups."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,7 @@ class Groups:
         return np.bincount(self.of_row, minlength=len(self))
 
 
-def groups(*columns: Ints) -> Groups:
+def groups(*columns: NDArray[np.integer[Any]]) -> Groups:
     """Groups of rows by one or more columns of any integers, of equal length."""
     key, size = _dense(columns[0])
     for column in columns[1:]:
@@ -46,12 +47,12 @@ def groups(*columns: Ints) -> Groups:
     return Groups(row, of_row)
 
 
-def _dense(column: Ints) -> tuple[Ints, int]:
+def _dense(column: NDArray[np.integer[Any]]) -> tuple[Ints, int]:
     """The column from 0 on, and how many values that may be; values far apart are numbered."""
     if not len(column):
-        return column, 1
+        return np.zeros(0, np.int64), 1
     low, high = int(column.min()), int(column.max())
     if high - low < 1 << 31:
-        return column - low, high - low + 1
+        return column.astype(np.int64) - low, high - low + 1
     distinct, inverse = np.unique(column, return_inverse=True)
     return inverse.reshape(-1), len(distinct)

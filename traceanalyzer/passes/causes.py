@@ -5,6 +5,9 @@ from enum import IntEnum
 
 from traceanalyzer.schema.kinds import EventKind
 
+LAUNCH_LATENCY_NS = 20_000
+"""Up to this long after its launch an operation may start without anything being in its way."""
+
 
 class Cause(IntEnum):
     """Why a device was idle. Every nanosecond of idle time has exactly one."""

@@ -1,20 +1,15 @@
 """Gaps: when the devices were idle, why, and in whose code: one cause and one stack for every nanosecond."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
-from traceanalyzer.numeric.grouping import groups
-from traceanalyzer.numeric.intervals import intersect
 from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
-from traceanalyzer.passes.attribution import Gaps, Pieces, attribute, find_gaps
 from traceanalyzer.passes.causes import Cause, Reason
-from traceanalyzer.passes.operations import NULL, Operations, busy_without_compute, load_operations
+from traceanalyzer.passes.idle.lanes import DeviceGaps, devices_with_gaps
+from traceanalyzer.passes.idle.stacks import StackTree
+from traceanalyzer.passes.idle.totals import IdleTotals, LargestPieces
+from traceanalyzer.passes.operations import NULL, Operations
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
-from traceanalyzer.passes.stacks import StackTexts
-from traceanalyzer.passes.step_marks import step_window, with_steps
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kinds import Lane, OpKind
 from traceanalyzer.units import Unit
@@ -110,6 +105,7 @@ GAPS = TableSpec(
         STACK,
     ),
 )
+_TABLES = (DEVICES, GAPS, CAUSES, STACKS)
 GAP_PIECES = TableSpec(
     "gap_pieces",
     "Pieces of gaps: the finest account of idle time.",
@@ -123,80 +119,10 @@ GAP_PIECES = TableSpec(
         START,
         END,
         Column("node_id", Type.INT64, "Stack: `stack_nodes.node_id`; null for an empty one."),
-        Column(
-            "refill", Type.BOOL, "Whether it is what a synchronisation costs after it returned; null: not worked out."
-        ),
+        Column("refill", Type.BOOL, "Whether it is what a synchronisation costs after it returned."),
         Column("sampled", Type.BOOL, "Whether a sample stands for what happened."),
     ),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceGaps:
-    """Operations, gaps and pieces of one device on the selected lane.
-
-    `start`, `end` are the gaps of the lane; `pieces.gap` counts them. On the device lane these are `gaps`.
-    """
-
-    device: DeviceOfCapture
-    ops: Operations
-    start: Ints
-    end: Ints
-    next_op: Ints
-    thread: Ints
-    pieces: Pieces
-
-    @property
-    def idle_ns(self) -> int:
-        """Idle time of the lane."""
-        return int((self.end - self.start).sum())
-
-
-def devices_with_gaps(scope: Scope) -> Iterator[DeviceGaps]:
-    """Gaps and pieces of every selected device, one device at a time."""
-    for device in scope.devices:
-        ops = with_steps(scope, load_operations(scope, device))
-        if scope.selection.steps is not None:
-            ops = step_window(scope, ops)
-        if not len(ops):
-            continue
-        gaps = find_gaps(scope, ops)
-        pieces = attribute(scope, ops, gaps)
-        if scope.selection.lane == "compute":
-            yield _on_compute_lane(device, ops, gaps, pieces)
-        else:
-            yield DeviceGaps(device, ops, gaps.start, gaps.end, gaps.next_op, gaps.thread, pieces)
-
-
-def _on_compute_lane(device: DeviceOfCapture, ops: Operations, gaps: Gaps, pieces: Pieces) -> DeviceGaps:
-    """The holes between compute kernels; their device-idle part keeps its causes, the rest is what else ran."""
-    start, end = ops.gaps_without(Lane.COMPUTE)
-    outer = np.searchsorted(start, pieces.start, side="right") - 1
-    parts = [(outer, pieces.start, pieces.end, pieces.cause, pieces.reason, pieces.node)]
-    for busy, cause in zip(busy_without_compute(ops), (Cause.COMMUNICATION_ONLY, Cause.COPY_ONLY), strict=True):
-        low, high = intersect(start, end, *busy)
-        count = len(low)
-        gap = np.searchsorted(start, low, side="right") - 1
-        zero = np.zeros(count, np.int64)
-        parts.append((gap, low, high, np.full(count, int(cause), np.int64), zero, np.full(count, -1, np.int64)))
-    joined = [np.concatenate(columns) for columns in zip(*parts, strict=True)]
-    order = np.lexsort((joined[1], joined[0]))
-    lane_pieces = Pieces(*(column[order] for column in joined))
-    if not np.array_equal(lane_pieces.lengths_by_gap(len(start)), end - start):
-        raise AssertionError("the pieces of a compute gap do not add up to it")
-    is_next = np.minimum(np.searchsorted(ops.start, end, side="left"), len(ops) - 1)
-    inner = np.searchsorted(gaps.end, end)
-    same = (
-        (inner < len(gaps)) & (gaps.end[np.minimum(inner, len(gaps) - 1)] == end)
-        if len(gaps)
-        else np.zeros(len(end), bool)
-    )
-    thread = (
-        np.where(same, gaps.thread[np.minimum(inner, max(len(gaps) - 1, 0))], NULL)
-        if len(gaps)
-        else np.full(len(end), NULL)
-    )
-    return DeviceGaps(device, ops, start, end, is_next.astype(np.int64), thread, lane_pieces)
 
 
 def gaps(scope: Scope) -> Answer:
@@ -205,45 +131,46 @@ def gaps(scope: Scope) -> Answer:
     Tables `devices`, `gaps`, `causes`, `stacks`. Times in ns, exact. Causes and stacks add up to idle, to the ns.
     """
     rows: dict[str, list[tuple[object, ...]]] = {"devices": [], "causes": [], "stacks": [], "gaps": []}
-    parts = list(devices_with_gaps(scope))
     top = scope.selection.top
-    nodes: set[int] = set()
+    tree = StackTree(scope)
+    graphs = 0
     stacks: list[tuple[DeviceOfCapture, int, int, int, int, int]] = []
-    for part in parts:
+    for part in devices_with_gaps(scope, tree):
+        graphs += graph_launches(part.ops)
         rows["devices"].append(_device_row(part, scope.selection.lane))
-        rows["causes"] += _cause_rows(part)
-        for cause, reason, node, idle, count in _grouped(part.pieces):
-            stacks.append((part.device, cause, reason, node, idle, count))
+        totals, largest = IdleTotals(), LargestPieces(len(part.start))
+        for pieces in part.pieces():
+            totals.add(pieces)
+            largest.add(pieces)
+        rows["causes"] += _cause_rows(part.device, totals)
+        stacks += [(part.device, *group) for group in totals.groups()]
+        rows["gaps"] += _gap_rows(scope, part, _longest(part, top), largest, tree)
     stacks.sort(key=lambda s: (-s[4], s[0].capture, s[0].device, s[1], s[2], s[3]))
-    listed = stacks[:top] if top else stacks
-    longest = _longest(parts, top)
-    for part, which in zip(parts, longest, strict=True):
-        nodes.update(_largest_piece(part.pieces, len(part.start))[1][which].tolist())
-    nodes.update(s[3] for s in listed)
-    texts = StackTexts(scope, nodes, scope.selection.user_code)
-    for device, cause, reason, node, idle, count in listed:
+    for device, cause, reason, node, idle, count in stacks[:top] if top else stacks:
         place = (device.capture, device.rank, device.device)
         why = Reason(reason).text
-        rows["stacks"].append((*place, texts.blame(node), Cause(cause).text, why, idle, count, texts.frames(node)))
-    for part, which in zip(parts, longest, strict=True):
-        rows["gaps"] += _gap_rows(scope, part, which, texts)
+        rows["stacks"].append((*place, tree.blame_text(node), Cause(cause).text, why, idle, count, tree.frames(node)))
     rows["gaps"].sort(key=lambda r: (-int(str(r[6])), r[0], r[2], r[3]))
     answer = Answer(
         "gaps",
-        {s.name: Frame.of_rows(s, rows[s.name]) for s in (DEVICES, GAPS, CAUSES, STACKS)},
-        warnings=[*scope.warnings, *graph_warnings(parts)],
+        {s.name: Frame.of_rows(s, rows[s.name][:top] if top and s is GAPS else rows[s.name]) for s in _TABLES},
+        warnings=[*scope.warnings, *graph_warnings(graphs)],
         default_table="stacks",
         notes=[_heading(scope)],
     )
     answer.findings += _findings(answer)
-    if not parts:
+    if not rows["devices"]:
         answer.warnings.append(nothing_selected(scope))
     return answer
 
 
-def graph_warnings(parts: Iterable[DeviceGaps]) -> list[str]:
+def graph_launches(ops: Operations) -> int:
+    """How many operations are graph launches that were recorded without their nodes."""
+    return int((ops.kind == int(OpKind.GRAPH)).sum())
+
+
+def graph_warnings(count: int) -> list[str]:
     """Says where graphs count as compute because their nodes were not recorded."""
-    count = sum(int((part.ops.kind == int(OpKind.GRAPH)).sum()) for part in parts)
     if not count:
         return []
     return [
@@ -290,66 +217,42 @@ def _device_row(part: DeviceGaps, lane: str) -> tuple[object, ...]:
     )
 
 
-def _cause_rows(part: DeviceGaps) -> list[tuple[object, ...]]:
-    pieces = part.pieces
-    found = groups(pieces.cause, pieces.reason)
-    keys = zip(pieces.cause[found.row].tolist(), pieces.reason[found.row].tolist(), strict=True)
-    idle, count = found.sums(pieces.end - pieces.start), found.counts()
-    place = (part.device.capture, part.device.rank, part.device.device)
-    total = int(idle.sum())
+def _cause_rows(device: DeviceOfCapture, totals: IdleTotals) -> list[tuple[object, ...]]:
+    sums: dict[tuple[int, int], tuple[int, int]] = {}
+    for cause, reason, _node, idle, count in totals.groups():
+        known = sums.get((cause, reason), (0, 0))
+        sums[cause, reason] = known[0] + idle, known[1] + count
+    total = sum(idle for idle, _ in sums.values())
+    place = (device.capture, device.rank, device.device)
     rows: list[tuple[object, ...]] = [
-        (*place, Cause(cause).text, Reason(reason).text, ns, n, ns / total)
-        for (cause, reason), ns, n in zip(keys, idle.tolist(), count.tolist(), strict=True)
+        (*place, Cause(cause).text, Reason(reason).text, idle, count, idle / total)
+        for (cause, reason), (idle, count) in sums.items()
     ]
-    return sorted(rows, key=lambda r: (-int(str(r[5])), str(r[3])))
+    return sorted(rows, key=lambda r: (-int(str(r[5])), str(r[3]), str(r[4])))
 
 
-def _grouped(pieces: Pieces) -> Iterator[tuple[int, int, int, int, int]]:
-    """(cause, reason, node, idle, count) of every distinct cause, reason and stack."""
-    found = groups(pieces.cause, pieces.reason, pieces.node)
-    keys = (column[found.row].tolist() for column in (pieces.cause, pieces.reason, pieces.node))
-    yield from zip(*keys, found.sums(pieces.end - pieces.start).tolist(), found.counts().tolist(), strict=True)
+def _longest(part: DeviceGaps, top: int) -> Ints:
+    """Numbers of the gaps to list: the longest ones, or all."""
+    duration = part.end - part.start
+    if not top or len(duration) <= top:
+        return np.arange(len(duration))
+    least = np.partition(duration, len(duration) - top)[len(duration) - top]
+    long = np.flatnonzero(duration >= least)
+    return np.sort(long[np.argsort(-duration[long], kind="stable")[:top]])
 
 
-def _longest(parts: list[DeviceGaps], top: int) -> list[Ints]:
-    """Positions of the gaps to list, of each device: the longest of all devices together."""
-    everything = (
-        [(-int(d), p, k) for p, part in enumerate(parts) for k, d in enumerate((part.end - part.start).tolist())]
-        if not top
-        else []
-    )
-    if top:
-        for p, part in enumerate(parts):
-            duration = part.end - part.start
-            best = np.argsort(-duration, kind="stable")[:top]
-            everything += [(-int(duration[k]), p, int(k)) for k in best]
-        everything = sorted(everything)[:top]
-    return [np.array(sorted(k for _, p, k in everything if p == number), np.int64) for number in range(len(parts))]
-
-
-def _largest_piece(pieces: Pieces, count: int) -> tuple[Ints, Ints]:
-    """Cause and node of the largest piece of each gap; of equal ones the first."""
-    if not len(pieces):
-        return pieces.cause, pieces.node
-    # Pieces come in the order of gaps and time, and every gap has one at least.
-    begins = np.searchsorted(pieces.gap, np.arange(count))
-    length = pieces.end - pieces.start
-    largest = np.maximum.reduceat(length, begins)
-    places = np.flatnonzero(length == largest[pieces.gap])
-    first = places[np.searchsorted(pieces.gap[places], np.arange(count))]
-    return pieces.cause[first], pieces.node[first]
-
-
-def _gap_rows(scope: Scope, part: DeviceGaps, which: Ints, texts: StackTexts) -> list[tuple[object, ...]]:
+def _gap_rows(
+    scope: Scope, part: DeviceGaps, which: Ints, largest: LargestPieces, tree: StackTree
+) -> list[tuple[object, ...]]:
     ops, device = part.ops, part.device
-    cause, node = _largest_piece(part.pieces, len(part.start))
     by_end = np.argsort(ops.end, kind="stable")
     before = by_end[np.minimum(np.searchsorted(ops.end[by_end], part.start[which]), len(by_end) - 1)]
     after = part.next_op[which]
     names = scope.texts(np.unique(np.concatenate((ops.name[before], ops.name[after]))).tolist())
     rows: list[tuple[object, ...]] = []
-    for k, previous, following in zip(which.tolist(), before.tolist(), after.tolist(), strict=True):
-        start, end, thread, step = int(part.start[k]), int(part.end[k]), int(part.thread[k]), int(ops.step[following])
+    numbers = zip(which.tolist(), before.tolist(), after.tolist(), part.threads_of(which), strict=True)
+    for k, previous, following, thread in numbers:
+        start, end, step = int(part.start[k]), int(part.end[k]), int(ops.step[following])
         rows.append(
             (
                 device.capture,
@@ -362,9 +265,9 @@ def _gap_rows(scope: Scope, part: DeviceGaps, which: Ints, texts: StackTexts) ->
                 None if step == NULL else step,
                 names.get(int(ops.name[previous])),
                 names.get(int(ops.name[following])),
-                None if thread == NULL else thread,
-                Cause(int(cause[k])).text,
-                texts.frames(int(node[k])),
+                thread,
+                Cause(int(largest.cause[k])).text,
+                tree.frames(int(largest.node[k])),
             )
         )
     return rows
@@ -399,20 +302,21 @@ def _findings(answer: Answer) -> list[Finding]:
     return out
 
 
-def gap_pieces(scope: Scope) -> Frame:
+def gap_pieces(scope: Scope, tree: StackTree) -> Frame:
     """Every piece of every gap of the selected devices, as a table."""
     columns: dict[str, list[object]] = {c.name: [] for c in GAP_PIECES.columns}
-    for part in devices_with_gaps(scope):
-        pieces, count = part.pieces, len(part.pieces)
-        columns["capture"] += [part.device.capture] * count
-        columns["rank"] += [part.device.rank] * count
-        columns["device"] += [part.device.device] * count
-        columns["gap"] += pieces.gap.tolist()
-        columns["cause"] += [Cause(c).text for c in pieces.cause.tolist()]
-        columns["reason"] += [Reason(r).text for r in pieces.reason.tolist()]
-        columns["start_ns"] += pieces.start.tolist()
-        columns["end_ns"] += pieces.end.tolist()
-        columns["node_id"] += [None if n < 0 else n for n in pieces.node.tolist()]
-        columns["refill"] += [None] * count
-        columns["sampled"] += [False] * count
+    for part in devices_with_gaps(scope, tree):
+        for pieces in part.pieces():
+            count = len(pieces)
+            columns["capture"] += [part.device.capture] * count
+            columns["rank"] += [part.device.rank] * count
+            columns["device"] += [part.device.device] * count
+            columns["gap"] += pieces.gap.tolist()
+            columns["cause"] += [Cause(c).text for c in pieces.cause.tolist()]
+            columns["reason"] += [Reason(r).text for r in pieces.reason.tolist()]
+            columns["start_ns"] += pieces.start.tolist()
+            columns["end_ns"] += pieces.end.tolist()
+            columns["node_id"] += [None if n < 0 else n for n in pieces.node.tolist()]
+            columns["refill"] += pieces.refill.tolist()
+            columns["sampled"] += pieces.sampled.tolist()
     return Frame(GAP_PIECES, columns)

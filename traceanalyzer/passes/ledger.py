@@ -11,11 +11,12 @@ from traceanalyzer.passes.gaps import (
     DEVICE,
     RANK,
     RUN,
-    DeviceGaps,
-    devices_with_gaps,
+    graph_launches,
     graph_warnings,
     nothing_selected,
 )
+from traceanalyzer.passes.idle.lanes import DeviceGaps, devices_with_gaps
+from traceanalyzer.passes.idle.stacks import StackTree
 from traceanalyzer.passes.operations import busy_without_compute
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.passes.step_marks import device_steps, with_steps
@@ -65,9 +66,10 @@ def ledger(scope: Scope) -> Answer:
     """
     rows: list[tuple[object, ...]] = []
     totals: list[tuple[object, ...]] = []
-    parts = list(devices_with_gaps(scope))
-    for part in parts:
+    graphs = 0
+    for part in devices_with_gaps(scope, StackTree(scope)):
         device = part.device
+        graphs += graph_launches(part.ops)
         place = (device.run, device.capture, device.rank, device.device)
         low, high = part.ops.span
         sums = _sums(scope, part)
@@ -83,7 +85,7 @@ def ledger(scope: Scope) -> Answer:
     answer = Answer(
         "ledger",
         {"ledger": Frame.of_rows(LEDGER, rows), "totals": Frame.of_rows(TOTALS, totals)},
-        warnings=[*scope.warnings, *graph_warnings(parts)],
+        warnings=[*scope.warnings, *graph_warnings(graphs)],
         default_table="ledger",
         notes=[scope.note()],
     )
@@ -109,23 +111,29 @@ def _sums(scope: Scope, part: DeviceGaps) -> dict[tuple[int | None, str], int]:
     if not len(steps):
         at, index = np.zeros(0, np.int64), np.zeros(0, np.int64)
     communication, copy = busy_without_compute(part.ops)
-    spans = [
-        ("compute", *part.ops.lane_union(Lane.COMPUTE)),
-        ("communication_unresolved", *communication),
-        ("copy", *copy),
-    ]
-    pieces = part.pieces
-    for cause in np.unique(pieces.cause).tolist():
-        if cause in (Cause.COMMUNICATION_ONLY, Cause.COPY_ONLY):
-            continue
-        mine = pieces.cause == cause
-        spans.append((f"idle:{Cause(cause).text}", pieces.start[mine], pieces.end[mine]))
-    numbers: list[int | None] = [*steps.step.tolist(), None]
-    sums: dict[tuple[int | None, str], int] = {}
-    for category, start, end in spans:
-        _, low, high, which = cut_intervals(at, index, start, end)
-        of_step = np.zeros(len(numbers), np.int64)
+    sums = _Sums(at, index, [*steps.step.tolist(), None])
+    sums.add("compute", *part.ops.lane_union(Lane.COMPUTE))
+    sums.add("communication_unresolved", *communication)
+    sums.add("copy", *copy)
+    for pieces in part.attribution.pieces():
+        for cause in np.unique(pieces.cause).tolist():
+            mine = pieces.cause == cause
+            sums.add(f"idle:{Cause(cause).text}", pieces.start[mine], pieces.end[mine])
+    return sums.by_step
+
+
+class _Sums:
+    """Time of disjoint intervals by step (None: outside of all) and category."""
+
+    def __init__(self, at: Ints, index: Ints, numbers: list[int | None]) -> None:
+        self._at, self._index, self._numbers = at, index, numbers
+        self.by_step: dict[tuple[int | None, str], int] = {}
+
+    def add(self, category: str, start: Ints, end: Ints) -> None:
+        """Takes disjoint intervals of a category."""
+        _, low, high, which = cut_intervals(self._at, self._index, start, end)
+        of_step = np.zeros(len(self._numbers), np.int64)
         np.add.at(of_step, which, high - low)  # outside of all steps is -1, the last place
         for k in np.unique(which).tolist():
-            sums[numbers[k], category] = sums.get((numbers[k], category), 0) + int(of_step[k])
-    return sums
+            key = self._numbers[k], category
+            self.by_step[key] = self.by_step.get(key, 0) + int(of_step[k])

@@ -10,7 +10,7 @@ import duckdb
 
 from traceanalyzer.errors import UsageError
 from traceanalyzer.passes.answer import Answer, Frame, TableSpec
-from traceanalyzer.passes.results import RESULTS, offer, results
+from traceanalyzer.passes.results import OFFERED, offer, results
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.store.database import first_row, one_line
@@ -72,7 +72,7 @@ def _named(connection: duckdb.DuckDBPyConnection, text: str) -> list[str]:
         named = {name.lower() for name in connection.get_table_names(text)}
     except duckdb.Error:
         named = {word.lower() for word in re.findall(r"\w+", text)}
-    return sorted(named & RESULTS.keys())
+    return sorted(named & OFFERED)
 
 
 _INTEGERS = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"})

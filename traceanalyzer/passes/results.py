@@ -14,8 +14,11 @@ import numpy as np
 
 from traceanalyzer.passes.answer import Frame, TableSpec
 from traceanalyzer.passes.gaps import GAP_PIECES, gap_pieces
+from traceanalyzer.passes.idle.stacks import StackTree
 from traceanalyzer.passes.registry import PASSES
 from traceanalyzer.passes.scope import Scope
+from traceanalyzer.passes.stack_nodes import SPEC as STACK_NODES
+from traceanalyzer.passes.stack_nodes import complete_stack_nodes
 from traceanalyzer.schema.tables import TABLE_BY_NAME
 
 _NUMBERS = {"BIGINT": np.int64, "INTEGER": np.int32, "DOUBLE": np.float64, "BOOLEAN": np.bool_}
@@ -39,7 +42,7 @@ def _registry() -> dict[str, Result]:
     for question, each in PASSES.items():
         for spec in each.tables:
             own.setdefault(spec.name, []).append(Result(spec, question))
-    results = {GAP_PIECES.name: Result(GAP_PIECES, compute=gap_pieces)}
+    results = {GAP_PIECES.name: Result(GAP_PIECES, compute=lambda scope: gap_pieces(scope, StackTree(scope)))}
     for name, found in own.items():
         owners = [r for r in found if r.question == name] or found
         if len(owners) == 1 and name not in TABLE_BY_NAME:
@@ -49,14 +52,23 @@ def _registry() -> dict[str, Result]:
 
 RESULTS: dict[str, Result] = _registry()
 """Every result by each of its names."""
+OFFERED = frozenset(RESULTS) | {STACK_NODES.name}
+"""Names that `results` may know."""
 
 
 def results(scope: Scope, names: Iterable[str]) -> dict[str, Frame]:
-    """The results of these names, whole: lists are not cut. Each pass is asked once, whatever is wanted of it."""
+    """The results of these names, whole: lists are not cut. Each pass is asked once, whatever is wanted of it.
+
+    `stack_nodes` is among them where the stored table lacks stacks that `gap_pieces` names.
+    """
     whole = replace(scope, selection=replace(scope.selection, top=0), warnings=[])
     answers = {}
     frames = {}
     for name in names:
+        if name == STACK_NODES.name:
+            if (frame := complete_stack_nodes(whole)) is not None:
+                frames[name] = frame
+            continue
         result = RESULTS[name]
         if result.compute is not None:
             frames[name] = result.compute(whole)

@@ -197,6 +197,8 @@ class CsvReader:
 
     def _say(self) -> None:
         note, tables = self._sink.note, self._tables
+        if self._file.damage:
+            note("compression_damaged", f"The file could not be unpacked to its end: {self._file.damage}.")
         if tables.cut:
             note("truncated", "The file ends within a row: what came after its last whole row is lost.")
         if lost := tables.damaged + tables.narrow:

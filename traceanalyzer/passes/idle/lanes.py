@@ -1,0 +1,99 @@
+"""Gaps and pieces of the selected lane, device by device: what the questions about idle time begin with."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traceanalyzer.numeric.intervals import intersect
+from traceanalyzer.passes.causes import Cause
+from traceanalyzer.passes.idle.pieces import Pieces, checked, joined, made, merged
+from traceanalyzer.passes.idle.stacks import StackTree
+from traceanalyzer.passes.idle.sweep import Attribution, attribute
+from traceanalyzer.passes.operations import Operations, busy_without_compute, load_operations
+from traceanalyzer.passes.scope import DeviceOfCapture, Scope
+from traceanalyzer.passes.step_marks import step_window, with_steps
+from traceanalyzer.schema.kinds import Lane
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceGaps:
+    """Operations and gaps of one device on the selected lane.
+
+    `start`, `end` are the gaps of the lane and `next_op` the operations that end them; `thread` tells the launching
+    thread of some gaps, `pieces` begins to go over all pieces, in chunks, in order. Their `gap` counts these gaps.
+    """
+
+    device: DeviceOfCapture
+    ops: Operations
+    start: Ints
+    end: Ints
+    next_op: NDArray[np.int32]
+    threads_of: Callable[[NDArray[np.integer]], list[int | None]]
+    pieces: Callable[[], Iterator[Pieces]]
+    attribution: Attribution
+
+    @property
+    def idle_ns(self) -> int:
+        """Idle time of the lane."""
+        return int((self.end - self.start).sum())
+
+
+def devices_with_gaps(scope: Scope, tree: StackTree) -> Iterator[DeviceGaps]:
+    """Gaps and pieces of every selected device, one device at a time."""
+    for device in scope.devices:
+        ops = with_steps(scope, load_operations(scope, device))
+        if scope.selection.steps is not None:
+            ops = step_window(scope, ops)
+        if not len(ops):
+            continue
+        found = attribute(scope, tree, ops)
+        if scope.selection.lane == "compute":
+            yield _on_compute_lane(device, found)
+        else:
+            gaps = found.gaps
+            yield DeviceGaps(device, ops, gaps.start, gaps.end, gaps.next_op, gaps.threads_of, found.pieces, found)
+
+
+def _on_compute_lane(device: DeviceOfCapture, found: Attribution) -> DeviceGaps:
+    """The holes between compute kernels; their device-idle part keeps its causes, the rest is what else ran."""
+    ops, gaps = found.ops, found.gaps
+    start, end = ops.gaps_without(Lane.COMPUTE)
+    next_op = np.minimum(np.searchsorted(ops.start, end, side="left"), len(ops) - 1).astype(np.int32)
+    inner = np.searchsorted(gaps.end, end)
+
+    def threads_of(which: NDArray[np.integer]) -> list[int | None]:
+        ends_device_gap = np.append(gaps.end, -1)[inner[which]] == end[which]
+        known = gaps.threads_of(np.minimum(inner[which], max(len(gaps) - 1, 0))) if len(gaps) else [None] * len(which)
+        return [thread if same else None for thread, same in zip(known, ends_device_gap.tolist(), strict=True)]
+
+    def pieces() -> Iterator[Pieces]:
+        return checked(map(merged, _compute_pieces(found, start, end)), start, end)
+
+    return DeviceGaps(device, ops, start, end, next_op, threads_of, pieces, found)
+
+
+def _compute_pieces(found: Attribution, start: Ints, end: Ints) -> Iterator[Pieces]:
+    beside = []
+    for busy, cause in zip(busy_without_compute(found.ops), (Cause.COMMUNICATION_ONLY, Cause.COPY_ONLY), strict=True):
+        low, high = intersect(start, end, *busy)
+        beside.append(made(np.searchsorted(start, low, side="right") - 1, low, high, int(cause)))
+    other = joined(beside)
+    # A gap of the lane is told once all gaps of the device inside it are: it may hold several of them.
+    told, kept = 0, []
+    for pieces in found.pieces():
+        outer = np.searchsorted(start, pieces.start, side="right") - 1
+        kept.append(Pieces(outer, *(getattr(pieces, name) for name in Pieces.__slots__ if name != "gap")))
+        done = int(outer[-1])
+        if done > int(kept[0].gap[0]):
+            upto = int(np.searchsorted(other.gap, done))
+            all_of = joined([*kept, other.take(slice(told, upto))])
+            whole = int(np.searchsorted(all_of.gap, done))
+            told, kept = upto, [all_of.take(slice(whole, None))]
+            yield all_of.take(slice(0, whole))
+    rest = joined([*kept, other.take(slice(told, None))])
+    if len(rest):
+        yield rest

@@ -1,0 +1,45 @@
+"""Refill: what a synchronisation costs after it returned.
+
+A gap is *drained* where the launching thread is inside a call that blocks on the device when the gap begins. From then
+on calls, operators and launches between operations are refill, on this gap and those after it, until an operation is
+again launched before the one before it on the device ends.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traceanalyzer.passes.causes import Cause
+from traceanalyzer.passes.idle.copies import Copies
+from traceanalyzer.passes.idle.gaps import Gaps
+
+Ints = NDArray[np.int64]
+
+CAUSES = frozenset({Cause.FRAMEWORK, Cause.API_CALL, Cause.LAUNCH_CALL, Cause.LAUNCH_LATENCY})
+"""Causes of time that is refill in such a gap."""
+IS_REFILL = np.array([cause in CAUSES for cause in Cause], np.bool_)
+
+
+def refilling(gaps: Gaps, copies: Copies) -> NDArray[np.bool_]:
+    """In which gaps the device is refilled."""
+    drained, goes_on = np.zeros(len(gaps), bool), np.zeros(len(gaps), bool)
+    if not len(gaps):
+        return drained
+    alone = np.append(False, np.diff(gaps.next_op) == 1)
+    for number, thread in enumerate(gaps.threads):
+        mine = np.flatnonzero(gaps.thread == number)
+        events, tree = thread.events, thread.events.tree
+        goes_on[mine] = alone[mine] & (events.start[gaps.launch[mine]] >= gaps.start[mine])
+        call = np.flatnonzero(tree.is_call[events.node])
+        until = copies.blocks_until(events.event[call])
+        waits = tree.cause[events.node[call]] == int(Cause.SYNC)
+        until = np.where(waits, events.end(call), np.minimum(until, events.end(call)))
+        start = events.start[call]
+        blocks = until > start
+        start, until = start[blocks], np.maximum.accumulate(until[blocks])
+        if len(start):
+            k = np.searchsorted(start, gaps.start[mine], side="right") - 1
+            drained[mine] = (k >= 0) & (until[np.maximum(k, 0)] > gaps.start[mine])
+    place = np.arange(len(gaps))
+    last_drained = np.maximum.accumulate(np.where(drained, place, -1))
+    last_break = np.maximum.accumulate(np.where(goes_on, -1, place))
+    return (last_drained >= last_break) & (last_drained >= 0)

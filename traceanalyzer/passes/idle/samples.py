@@ -1,0 +1,58 @@
+"""Samples of a thread's Python stack: what each stands for.
+
+A sample stands from its instant to the next one, at most two sampling periods (the median distance of the thread's
+samples), and not beyond the end of an API call open at its instant; from there the next sample, if within a period,
+stands back to that end.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traceanalyzer.passes.idle.step_functions import NOTHING, StepFunction, of_disjoint
+from traceanalyzer.passes.idle.threads import ThreadEvents
+from traceanalyzer.passes.scope import Scope
+from traceanalyzer.schema.kinds import SampleKind
+
+Ints = NDArray[np.int64]
+
+
+def load_samples(scope: Scope, capture: int, process: int, thread: int, events: ThreadEvents) -> StepFunction:
+    """The sampled Python stack of a thread over time, as nodes."""
+    got = scope.connection.execute(
+        f"""SELECT t_ns, any_value(node_id)::INTEGER AS node FROM stored.samples
+        WHERE capture = ? AND process = ? AND thread = ? AND kind = {int(SampleKind.PYTHON)} AND node_id IS NOT NULL
+        GROUP BY t_ns ORDER BY t_ns""",
+        [capture, process, thread],
+    ).fetchnumpy()
+    at, node = np.asarray(got["t_ns"], np.int64), np.asarray(got["node"], np.int32)
+    if not len(at):
+        return NOTHING
+    return of_disjoint(*standing(at, node, *_calls(events)))
+
+
+def standing(at: Ints, node: NDArray[np.int32], calls: Ints, ends: Ints) -> tuple[Ints, Ints, NDArray[np.int32]]:
+    """Disjoint intervals for which samples stand, and their nodes; `calls`, `ends` are the outermost API calls."""
+    period = int(np.median(np.diff(at))) if len(at) > 1 else 0
+    after = np.append(at[1:], np.iinfo(np.int64).max)
+    until = np.minimum(after, at + 2 * period)
+    k = np.searchsorted(calls, at, side="right") - 1
+    inside = (k >= 0) & (ends[np.maximum(k, 0)] > at) if len(calls) else np.zeros(len(at), bool)
+    returned = np.where(inside, ends[np.maximum(k, 0)], until) if len(calls) else until
+    cut = inside & (returned < until)
+    # From the call's end on the next sample stands, if it comes soon.
+    back = cut[:-1] & (returned[:-1] < after[:-1]) & (after[:-1] - returned[:-1] <= period)
+    low = np.concatenate((at, returned[:-1][back]))
+    high = np.concatenate((np.where(cut, returned, until), after[:-1][back]))
+    own = np.concatenate((node, node[1:][back]))
+    order = np.argsort(low, kind="stable")
+    return low[order], high[order], own[order]
+
+
+def _calls(events: ThreadEvents) -> tuple[Ints, Ints]:
+    """The outermost API calls of a thread."""
+    call = np.flatnonzero(events.tree.is_call[events.node])
+    start, end = events.start[call], events.end(call)
+    if not len(call):
+        return start, end
+    outermost = np.append(True, start[1:] >= np.maximum.accumulate(end)[:-1])
+    return start[outermost], end[outermost]

@@ -1,0 +1,229 @@
+"""Stacks as nodes of a prefix tree, and what each says by itself: its cause, its blame, its texts."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traceanalyzer.passes.causes import Cause, cause_of_event, outermost_cause
+from traceanalyzer.passes.scope import Scope
+from traceanalyzer.passes.user_code import is_framework_range, is_user_file
+from traceanalyzer.schema.kinds import EventKind
+
+Nodes = NDArray[np.int32]
+NO_STACK = -1
+
+_NATIVE = 255
+"""Kind of frames of native code."""
+_OUTSIDE_SAMPLES = frozenset({EventKind.OS_CALL, EventKind.HOST_COMMUNICATION})
+"""Kinds of events that a sampled frame made: they are inside it."""
+_BACKWARD = re.compile("backward", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A frame wherever it occurs."""
+
+    text: str
+    kind: int
+    file: str | None
+    line: int | None
+    module: str | None
+
+    @property
+    def recorded_name(self) -> str:
+        """The text with the whole path of its file before it."""
+        return f"{self.file}: {self.text}" if self.file else self.text
+
+
+class StackTree:
+    """All stacks of a store. Node `n` stands for the frame `label[n]` called from node `parent[n]`; -1 is no stack.
+
+    Stacks that nothing recorded as a whole, a sample inside open ranges, are added to the tree: their numbers are
+    larger than those of the store. Arrays by nodes: `cause` of time in which the node is the stack (`Cause`),
+    `in_call` whether an API call is open, `is_call` whether it is innermost, `blame` the node of the blamed frame (-1).
+    """
+
+    def __init__(self, scope: Scope) -> None:
+        selection = scope.selection
+        self._input_range = re.compile(selection.input_range) if selection.input_range else None
+        self._user_code = re.compile(selection.user_code) if selection.user_code else None
+        self._load(scope)
+        self._derive()
+        self._children: dict[tuple[int, int], int] | None = None
+        self._merged: dict[tuple[int, int], int] = {}
+        self._frames: dict[int, list[str]] = {}
+        self.stored = len(self.parent)
+
+    def _load(self, scope: Scope) -> None:
+        got = scope.connection.execute(
+            f"""SELECT node_id, coalesce(parent_id, -1)::INTEGER AS parent, frame::INTEGER AS frame,
+                coalesce(file, -1)::INTEGER AS file, coalesce(line, -1)::INTEGER AS line,
+                coalesce(module, -1)::INTEGER AS module, coalesce(kind, {_NATIVE})::INTEGER AS kind
+            FROM stored.stack_nodes ORDER BY node_id"""
+        ).fetchnumpy()
+        keys = np.stack([np.asarray(got[name], np.int64) for name in ("frame", "kind", "file", "line", "module")], 1)
+        distinct, label = np.unique(keys, axis=0, return_inverse=True) if len(keys) else (keys, np.zeros(0, np.intp))
+        texts = scope.texts(np.unique(distinct[:, [0, 2, 4]]).tolist())
+        self.labels = [
+            Label(texts.get(frame, ""), kind, texts.get(file), None if line < 0 else line, texts.get(module))
+            for frame, kind, file, line, module in distinct.tolist()
+        ]
+        self.parent = np.asarray(got["parent"], np.int32)
+        self.label = label.reshape(-1).astype(np.int32)
+
+    def _derive(self) -> None:
+        labels = self.labels
+        own = [_own_cause(label, self._input_range) for label in labels]
+        outer = [_outer_cause(label, self._input_range) for label in labels]
+        kind = self._of_labels(np.array([label.kind for label in labels], np.uint8))
+        own_cause, outer_cause = self._of_labels(np.array(own, np.int8)), self._of_labels(np.array(outer, np.int8))
+        call = self.nearest(kind == EventKind.API_CALL)
+        decides = self.outermost(outer_cause >= 0)
+        innermost = self.nearest(kind != _NATIVE)
+        cause = np.full(len(self.parent), int(Cause.OUTSIDE_EVENTS), np.int8)
+        for found, of_node in ((innermost, own_cause), (decides, outer_cause), (call, own_cause)):
+            known = found >= 0
+            cause[known] = of_node[found[known]]
+        self.cause = cause
+        self.in_call, self.is_call = call >= 0, kind == EventKind.API_CALL
+        frame = self.nearest(self.matching(self._is_user_frame))
+        user_range = self.nearest(self.matching(_is_user_range))
+        self.blame = np.where(frame >= 0, frame, user_range).astype(np.int32)
+
+    def _of_labels(self, values: NDArray[np.integer]) -> NDArray[np.integer]:
+        return values[self.label] if len(self.label) else values[:0]
+
+    def _is_user_frame(self, label: Label) -> bool:
+        return label.kind == EventKind.PYTHON_FRAME and is_user_file(label.file, self._user_code)
+
+    def matching(self, test: Callable[[Label], bool]) -> NDArray[np.bool_]:
+        """Nodes whose innermost frame passes a test, which is asked once for each distinct frame."""
+        passed = np.array([test(label) for label in self.labels], np.bool_)
+        return passed[self.label] if len(self.label) else passed[:0]
+
+    def nearest(self, flag: NDArray[np.bool_]) -> Nodes:
+        """The innermost node with a flag on each stack, itself included; -1 where there is none."""
+        # One more node, the last, stands for no stack; numpy reaches it as -1. Distances double.
+        up = np.append(np.where(flag, np.arange(len(flag)), self.parent), -1).astype(np.int32)
+        stop = np.append(flag, True)
+        left = np.flatnonzero(~stop[up])
+        while len(left):
+            up[left] = up[up[left]]
+            left = left[~stop[up[left]]]
+        return up[:-1]
+
+    def outermost(self, flag: NDArray[np.bool_]) -> Nodes:
+        """The outermost node with a flag on each stack, itself included; -1 where there is none."""
+        found = np.append(self.nearest(flag), -1).astype(np.int32)
+        flagged = np.flatnonzero(flag)
+        above = found[self.parent[flagged]]  # the next one with a flag further out
+        top = np.arange(len(found), dtype=np.int32)
+        top[flagged] = np.where(above >= 0, above, flagged)
+        moving = flagged
+        while len(moving):
+            over = top[top[moving]]
+            moving = moving[over != top[moving]]
+            top[moving] = top[top[moving]]
+        top[-1] = -1
+        return top[found[:-1]]
+
+    def inside(self, flag: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Nodes with a flag somewhere on their stack."""
+        return self.nearest(flag) >= 0
+
+    def path(self, node: int) -> list[int]:
+        """Nodes from the outermost to this one; empty for -1."""
+        out = []
+        while node >= 0:
+            out.append(node)
+            node = int(self.parent[node])
+        return out[::-1]
+
+    def text(self, node: int) -> str | None:
+        """Text of the innermost frame of a stack; None for no stack."""
+        return self.labels[self.label[node]].text if node >= 0 else None
+
+    def frames(self, node: int) -> list[str]:
+        """Texts of the frames, outermost first. The list is shared: do not change it."""
+        known = self._frames.get(node)
+        if known is None:
+            known = self._frames[node] = [self.labels[self.label[n]].text for n in self.path(node)]
+        return known
+
+    def blame_text(self, node: int) -> str | None:
+        """The innermost frame of the user's own code; none: the innermost range of the user; else None."""
+        return self.text(int(self.blame[node])) if node >= 0 else None
+
+    def merged(self, event: Nodes, sample: Nodes) -> Nodes:
+        """Stacks of samples (second) inside what is open (first): inside ranges, around calls of the system.
+
+        They are added to the tree where they are not yet part of it.
+        """
+        pair = event.astype(np.int64) << 32 | sample
+        distinct, inverse = np.unique(pair, return_inverse=True)
+        found = np.empty(len(distinct), np.int32)
+        before = len(self.parent)
+        for k, key in enumerate(distinct.tolist()):
+            outer, inner = key >> 32, key & 0xFFFFFFFF
+            node = self._merged.get((outer, inner))
+            if node is None:
+                node = self._merged[outer, inner] = self._merge(outer, inner)
+            found[k] = node
+        if len(self.parent) > before:
+            self._derive()
+        return np.asarray(found[inverse.reshape(-1)], np.int32)
+
+    def _merge(self, event: int, sample: int) -> int:
+        if event < 0:
+            return sample
+        outer = self.path(event)
+        kinds = [self.labels[self.label[n]].kind for n in outer]
+        node = NO_STACK
+        inner = self.path(sample)
+        made = [n for n, kind in zip(outer, kinds, strict=True) if kind in _OUTSIDE_SAMPLES]
+        for n in (*(n for n in outer if n not in made), *inner, *made):
+            node = self._child(node, int(self.label[n]))
+        return node
+
+    def _child(self, parent: int, label: int) -> int:
+        if self._children is None:
+            keys = zip(self.parent.tolist(), self.label.tolist(), strict=True)
+            self._children = {key: node for node, key in enumerate(keys)}
+        node = self._children.get((parent, label))
+        if node is None:
+            node = self._children[parent, label] = len(self._children)
+            self.parent = np.append(self.parent, np.int32(parent))
+            self.label = np.append(self.label, np.int32(label))
+        return node
+
+    def waits_for_backward(self) -> NDArray[np.bool_]:
+        """Nodes that are a thread which waits until others have done a backward pass."""
+        has_frames = any(label.kind == EventKind.PYTHON_FRAME for label in self.labels)
+
+        def waits(label: Label) -> bool:
+            if label.kind == EventKind.PYTHON_FRAME:
+                return "run_backward" in label.text
+            return not has_frames and label.kind == EventKind.RANGE and bool(_BACKWARD.search(label.text))
+
+        return self.matching(waits)
+
+
+def _own_cause(label: Label, input_range: re.Pattern[str] | None) -> int:
+    if label.kind == _NATIVE:
+        return -1
+    return int(cause_of_event(EventKind(label.kind), label.recorded_name, input_range))
+
+
+def _outer_cause(label: Label, input_range: re.Pattern[str] | None) -> int:
+    if label.kind == _NATIVE:
+        return -1
+    found = outermost_cause(EventKind(label.kind), label.recorded_name, input_range)
+    return -1 if found is None else int(found)
+
+
+def _is_user_range(label: Label) -> bool:
+    return label.kind == EventKind.RANGE and not is_framework_range(label.text)
+

@@ -1,0 +1,208 @@
+"""What a thread was doing: its events swept once in the order of time, cut at the edges of what is open."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traceanalyzer.numeric.nesting import NEVER, cut_intervals, depths, extents, innermost_open, opening_order
+from traceanalyzer.passes.idle.stacks import NO_STACK, StackTree
+from traceanalyzer.passes.scope import Scope
+
+Ints = NDArray[np.int64]
+Narrow = NDArray[np.int32]
+_ROWS = 1 << 21
+"""Rows that are fetched at a time."""
+_EVENTS = 1 << 17
+"""Events that are swept at a time, where there are no more between two gaps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Pieces of intervals during which the innermost open event of a thread, and its stack, stay the same.
+
+    `interval` numbers the intervals; `event` is the number of the event in its capture, -1 where none is open.
+    """
+
+    interval: NDArray[np.intp]
+    start: Ints
+    end: Ints
+    event: Narrow
+    node: Narrow
+
+
+class ThreadEvents:
+    """The nested events of a thread in opening order."""
+
+    def __init__(self, scope: Scope, tree: StackTree, capture: int, process: int, thread: int) -> None:
+        self.tree = tree
+        start, length, node, event = fetch_events(scope, capture, process, thread)
+        order = opening_order(start, length).astype(np.int32)
+        self._numbers, self._place = event, np.empty(len(order), np.int32)  # numbers ascend as they stand in the file
+        self._place[order] = np.arange(len(order), dtype=np.int32)
+        self.start, self.length = start[order], length[order]
+        self.node, self.event = node[order], event[order]
+        self.changes = _Changes.load(scope, capture, event)
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def places(self, events: NDArray[np.integer]) -> NDArray[np.intp]:
+        """Places of events by their numbers in the capture; -1 where they are none of this thread's."""
+        if not len(self._numbers):
+            return np.full(len(events), -1, np.intp)
+        at = np.minimum(np.searchsorted(self._numbers, events.astype(self._numbers.dtype)), len(self._numbers) - 1)
+        return np.where(self._numbers[at] == events, self._place[at], -1)
+
+    def end(self, place: NDArray[np.integer] | slice) -> Ints:
+        """Ends of events."""
+        return self.start[place] + self.length[place].astype(np.int64)
+
+
+def fetch_events(scope: Scope, capture: int, process: int, thread: int) -> tuple[Ints, Narrow, Narrow, Narrow]:
+    """Start, length, stack node and number of the events of a thread that nest, in narrow columns."""
+    parts = []
+    row = scope.connection.execute(
+        "SELECT min(event_id), max(event_id) FROM stored.cpu_events WHERE capture = ?", [capture]
+    ).fetchone()
+    low, high = row if row and row[0] is not None else (0, -1)
+    for first in range(low, high + 1, _ROWS):
+        got = scope.connection.execute(
+            """SELECT start_ns, end_ns - start_ns AS length, node_id::INTEGER AS node, event_id::INTEGER AS event
+            FROM stored.cpu_events WHERE capture = ? AND event_id BETWEEN ? AND ? AND process = ? AND thread = ?
+                AND node_id IS NOT NULL""",
+            [capture, first, first + _ROWS - 1, process, thread],
+        ).fetchnumpy()
+        part = [np.asarray(got[name]) for name in ("start_ns", "length", "node", "event")]
+        if len(part[1]) and int(part[1].max()) < 1 << 32:
+            part[1] = part[1].astype(np.uint32)
+        order = part[3].argsort(kind="stable") if len(part[3]) and (np.diff(part[3]) <= 0).any() else None
+        parts.append(part if order is None else [column[order] for column in part])
+    if not parts:
+        none = np.zeros(0, np.int32)
+        return np.zeros(0, np.int64), none, none, none
+    start, length, node, event = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    return start, length, node, event
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """Of events that an event around them does not outlive: number, instant, stack from there on; sorted by these."""
+
+    event: Ints
+    instant: Ints
+    node: Narrow
+
+    @classmethod
+    def load(cls, scope: Scope, capture: int, events: Narrow) -> "_Changes":
+        got = scope.connection.execute(
+            "SELECT event_id, from_ns, node_id::INTEGER AS node_id FROM stored.stack_changes WHERE capture = ?",
+            [capture],
+        ).fetchnumpy()
+        event, instant, node = (np.asarray(got[name]) for name in ("event_id", "from_ns", "node_id"))
+        mine = np.flatnonzero(np.isin(event, events)) if len(event) else np.zeros(0, np.intp)
+        order = mine[np.lexsort((instant[mine], event[mine]))]
+        return cls(event[order].astype(np.int64), instant[order], node[order])
+
+    def applied(self, stretch: Stretch) -> Stretch:
+        """The same cut where stacks change."""
+        if not len(self.event):
+            return stretch
+        low = np.searchsorted(self.event, stretch.event, side="left")
+        high = np.searchsorted(self.event, stretch.event, side="right")
+        changing = np.flatnonzero(high > low)
+        if not len(changing):
+            return stretch
+        # All stretches share one axis, on which instants count by their order: that of the n-th begins n lengths later.
+        count = (high - low)[changing]
+        which = np.repeat(np.arange(len(changing)), count)
+        change = np.repeat(low[changing], count) + np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+        start, end = stretch.start[changing], stretch.end[changing]
+        instant = np.clip(self.instant[change], start[which], end[which])
+        edges = np.unique(np.concatenate((start, end, instant)))
+        base = np.arange(len(changing)) * len(edges)
+        at = np.concatenate((base, base[which] + np.searchsorted(edges, instant)))
+        node = np.concatenate((stretch.node[changing], self.node[change]))
+        turn = np.concatenate((np.zeros(len(base), np.intp), np.arange(1, len(change) + 1)))
+        order = np.lexsort((turn, at))
+        at, node = at[order], node[order]
+        holds = np.append(at[1:] != at[:-1], True)
+        place, begins, ends, found = cut_intervals(
+            at[holds], node[holds], np.searchsorted(edges, start) + base, np.searchsorted(edges, end) + base
+        )
+        row = changing[place]
+        rest = np.setdiff1d(np.arange(len(stretch.start)), changing, assume_unique=True)
+        back = base[place]
+        joined = Stretch(
+            np.concatenate((stretch.interval[rest], stretch.interval[row])),
+            np.concatenate((stretch.start[rest], edges[begins - back])),
+            np.concatenate((stretch.end[rest], edges[ends - back])),
+            np.concatenate((stretch.event[rest], stretch.event[row])),
+            np.concatenate((stretch.node[rest], found.astype(np.int32))),
+        )
+        order = np.argsort(joined.start, kind="stable")
+        return Stretch(*(getattr(joined, name)[order] for name in Stretch.__slots__))
+
+
+class ThreadSweep:
+    """Goes over the events of a thread once: intervals are asked for in the order of time."""
+
+    def __init__(self, events: ThreadEvents) -> None:
+        self._events = events
+        self._next = 0
+        self._open: NDArray[np.intp] = np.zeros(0, np.intp)
+
+    def cut(self, start: Ints, end: Ints) -> Stretch:
+        """Disjoint ascending intervals of positive length, none before those asked for before, cut at every edge."""
+        parts = []
+        low = 0
+        while low < len(start):
+            # Up to where a good number of events has begun, but one interval at least.
+            limit = min(self._next + _EVENTS, len(self._events) - 1)
+            high = len(start)
+            if limit >= 0 and limit == self._next + _EVENTS:
+                high = max(int(np.searchsorted(end, self._events.start[limit], side="right")), low + 1)
+            parts.append(self._part(start[low:high], end[low:high], low))
+            low = high
+        if len(parts) == 1:
+            return parts[0]
+        return Stretch(*(np.concatenate([getattr(part, name) for part in parts]) for name in Stretch.__slots__))
+
+    def _part(self, start: Ints, end: Ints, offset: int) -> Stretch:
+        events = self._events
+        until = int(end[-1])
+        upto = int(np.searchsorted(events.start, until, side="left"))
+        fresh = np.arange(self._next, max(upto, self._next))
+        place = np.concatenate((np.array([-1]), self._open, fresh))
+        self._next = max(upto, self._next)
+        begins, ends = events.start[place], events.end(place)
+        begins[:1], ends[:1] = np.iinfo(np.int64).min, NEVER
+        at, which = _timeline(begins, ends)
+        interval, low, high, local = cut_intervals(at, which, start, end)
+        self._open = place[1:][ends[1:] > until]
+        event = np.where(local > 0, events.event[place[local]], -1).astype(np.int32)
+        node = np.where(local > 0, events.node[place[local]], NO_STACK).astype(np.int32)
+        return events.changes.applied(Stretch(interval + offset, low, high, event, node))
+
+
+def _timeline(start: Ints, end: Ints) -> tuple[Ints, NDArray[np.intp]]:
+    """When which event is innermost, by their places in opening order; 0 stands for the thread itself."""
+    parent = innermost_open(start, end)
+    long = end > start
+    long[0] = False
+    order = np.flatnonzero(long)
+    if not len(order):
+        return np.zeros(0, np.int64), np.zeros(0, np.intp)
+    depth = depths(parent, np.array([-1]))[order]
+    extent, opened = extents(end, parent)[order], start[order]
+    # An opening puts the event on top, a closing its parent; see `traceanalyzer.numeric.nesting.timeline`.
+    before = np.searchsorted(opened, extent, side="left")
+    turn = np.arange(len(order))
+    opening, closing = 2 * turn - depth, 2 * before - 1 - depth
+    at, event = np.empty(2 * len(order), np.int64), np.empty(2 * len(order), np.intp)
+    at[opening], at[closing] = opened, extent
+    event[opening], event[closing] = order, parent[order]
+    holds = np.append(at[1:] != at[:-1], True)
+    at, event = at[holds], event[holds]
+    changes = np.append(True, event[1:] != event[:-1])
+    return at[changes], event[changes]
