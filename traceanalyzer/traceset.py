@@ -18,7 +18,7 @@ from traceanalyzer.passes.answer import Answer
 from traceanalyzer.passes.query import is_locked, query
 from traceanalyzer.passes.registry import PASSES
 from traceanalyzer.passes.scope import Scope, quality_warnings, resolve
-from traceanalyzer.passes.selection import MOST_DIGITS, Selection, parse_ranks, parse_steps, parse_window
+from traceanalyzer.passes.selection import GROUPINGS, MOST_DIGITS, Selection, parse_ranks, parse_steps, parse_window
 from traceanalyzer.schema.tables import SCHEMA_VERSION
 from traceanalyzer.schema.text import storable
 from traceanalyzer.store.database import duckdb_errors, is_about_the_store, one_line, open_to_read
@@ -35,7 +35,8 @@ class TraceSet:
     Every question takes the same selection: `run` (name, or "all"; default the newest), `rank` ("all", "0,2,4-7" or a
     number), `device`, `source` ("torch", "nsys"), `steps` ("3-7"), `window` ("0.5:2", seconds after the first
     operation), `lane` ("device", "compute"), `warmup`, `top` (rows of lists, 0 for all), `step_range`, `input_range`,
-    `user_code` (regular expressions). Each raises `UsageError` for a selection that makes no sense.
+    `user_code`, `under` (regular expressions), `by` (what idle time is grouped by). Each raises `UsageError` for a
+    selection that makes no sense.
     """
 
     def __init__(
@@ -92,6 +93,10 @@ class TraceSet:
     def steps(self, **selection: object) -> Answer:
         """How long the steps took: table `steps`."""
         return self.ask("steps", **selection)
+
+    def ranges(self, **selection: object) -> Answer:
+        """What the host and the devices did inside annotations and NVTX ranges: table `ranges`."""
+        return self.ask("ranges", **selection)
 
     def kernels(self, **selection: object) -> Answer:
         """Which kernels take the time: tables `kernels`, `operations` (copies and memory sets)."""
@@ -194,6 +199,8 @@ _KNOWN = [
     "step_range",
     "input_range",
     "user_code",
+    "under",
+    "by",
     "top",
 ]
 
@@ -204,11 +211,13 @@ def make_selection(**given: object) -> Selection:
         raise UsageError(f"unknown selection {', '.join(sorted(unknown))}; known are {', '.join(_KNOWN)}")
     text = {k: (None if given.get(k) is None else storable(str(given[k]))) for k in _KNOWN}
     number = {k: _number(k, given.get(k)) for k in ("device", "warmup", "top")}
-    for name in ("step_range", "input_range", "user_code"):
+    for name in ("step_range", "input_range", "user_code", "under"):
         _check_pattern(name, text[name])
     lane = text["lane"] or "device"
     if lane not in ("device", "compute"):
         raise UsageError(f"--lane {lane}: give device or compute")
+    if text["by"] is not None and text["by"] not in GROUPINGS:
+        raise UsageError(f"--by {text['by']}: give {', '.join(GROUPINGS)}")
     return Selection(
         run=text["run"],
         ranks=parse_ranks(text["rank"]),
@@ -221,6 +230,8 @@ def make_selection(**given: object) -> Selection:
         step_range=text["step_range"],
         input_range=text["input_range"],
         user_code=text["user_code"],
+        under=text["under"],
+        by=text["by"],
         top=number["top"] or 0,
     )
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from traceanalyzer.cli.render.output import FORMATS
+from traceanalyzer.cli.render.output import FORMATS, FORMATS_OF_STACKS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -49,7 +49,15 @@ _SELECTION = {
     "user_code": click.option(
         "--user-code", metavar="REGEX", help="Packages that count as your own code for the blame."
     ),
+    "under": click.option("--under", metavar="REGEX", help="Only idle time with a matching frame on its stack."),
+    "by": click.option(
+        "--by",
+        type=click.Choice(("cause", "stack", "function", "range", "thread", "step", "rank")),
+        help="Group idle time by this, as one more table.",
+    ),
 }
+_SPECIAL = frozenset({"under", "by"})
+"""Options that few questions have; those with them print stacks as well."""
 _OUTPUT = {
     "top": click.option(
         "--top",
@@ -75,6 +83,16 @@ _OUTPUT = {
 }
 
 
+_FORM_OF_STACKS = click.option(
+    "--format",
+    "form",
+    type=click.Choice((*FORMATS, *FORMATS_OF_STACKS)),
+    default="table",
+    show_default=True,
+    help="table, tree and markdown for people, json and csv for programs, folded for flame graphs.",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What the shared options said: the store or the raw files, the selection, and the form of the answer."""
@@ -94,12 +112,18 @@ class Asked:
         return shlex.join([*(["--db", str(self.db)] if self.db else []), *map(str, self.traces)])
 
 
-def question_options(*, without: tuple[str, ...] = (), traces: bool = True) -> Callable[[Command], Command]:
+def question_options(
+    *, without: tuple[str, ...] = (), plus: tuple[str, ...] = (), traces: bool = True
+) -> Callable[[Command], Command]:
     """Give a command TRACE... and the options of a question, and hand them to it as one `Asked`.
 
-    `without` names options that make no sense for the question; `traces` tells whether it takes raw files.
+    `without` names options that make no sense for the question, `plus` those of few questions that do; `traces` tells
+    whether it takes raw files.
     """
-    options = {name: each for name, each in (_STORE | _SELECTION | _OUTPUT).items() if name not in without}
+    left_out = {*without, *(_SPECIAL - set(plus))}
+    options = {name: each for name, each in (_STORE | _SELECTION | _OUTPUT).items() if name not in left_out}
+    if "under" in plus:
+        options["form"] = _FORM_OF_STACKS
     files = click.argument("traces", nargs=-1, type=PATH, metavar="[TRACE]...")
     return _with([files] if traces else [], options)
 

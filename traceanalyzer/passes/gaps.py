@@ -3,11 +3,15 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
+from traceanalyzer.passes.answer import Answer, Frame, TableSpec
 from traceanalyzer.passes.causes import Cause, Reason
+from traceanalyzer.passes.idle.accounts import DeviceAccount, thread_names
+from traceanalyzer.passes.idle.findings import IdleFindings
+from traceanalyzer.passes.idle.grouping import BY, GroupRow, group_rows, joined_groups
 from traceanalyzer.passes.idle.lanes import DeviceGaps, devices_with_gaps
+from traceanalyzer.passes.idle.scheduling import THREADS, thread_rows
 from traceanalyzer.passes.idle.stacks import StackTree
-from traceanalyzer.passes.idle.totals import IdleTotals, LargestPieces
+from traceanalyzer.passes.idle.totals import LargestPieces
 from traceanalyzer.passes.operations import NULL, Operations
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.schema.column import Column, Type
@@ -15,9 +19,6 @@ from traceanalyzer.schema.kinds import Lane, OpKind
 from traceanalyzer.units import Unit
 
 Ints = NDArray[np.int64]
-
-BUSY_SHARE = 0.02
-"""Idle time up to this share of the span is nothing to speak of."""
 
 RUN = Column("run", Type.TEXT, "Run.")
 CAPTURE = Column("capture", Type.INT32, "Capture: `captures.capture`.")
@@ -27,6 +28,13 @@ CAUSE = Column("cause", Type.TEXT, "Cause of the idle time.")
 REASON = Column("reason", Type.TEXT, "Of unattributed time: why.")
 IDLE = Column("idle_ns", Type.INT64, "Idle time.", Unit.NS)
 PIECES = Column("n_pieces", Type.INT64, "Pieces of gaps that it consists of.", Unit.COUNT)
+BLAME = Column("blame", Type.TEXT, "Innermost frame of the user's own code, else the innermost user range.")
+GAIN = Column(
+    "gain_ns",
+    Type.INT64,
+    "Idle time per counted device step: what a step gains at most if all of it goes away. Null without steps.",
+    Unit.NS,
+)
 STACK = Column("stack", Type.TEXT, "What was open on the launching thread, outermost first (a list).")
 START = Column("start_ns", Type.INT64, "Start on the file's own clock.", Unit.NS)
 END = Column("end_ns", Type.INT64, "End on the file's own clock.", Unit.NS)
@@ -68,8 +76,25 @@ CAUSES = TableSpec(
         IDLE,
         PIECES,
         Column("share", Type.FLOAT64, "Share of the device's idle time.", Unit.SHARE),
+        GAIN,
     ),
     cut=False,
+)
+BLAMES = TableSpec(
+    "blames",
+    "Idle time by the frame of the user's own code that it is charged to; all of a device add up to its idle time.",
+    (
+        CAPTURE,
+        RANK,
+        DEVICE,
+        BLAME,
+        Column("cause", Type.TEXT, "Cause of the largest part."),
+        IDLE,
+        Column("share", Type.FLOAT64, "Share of the device's idle time.", Unit.SHARE),
+        GAIN,
+        Column("n_steps", Type.INT64, "Counted device steps in which it occurs.", Unit.COUNT),
+        PIECES,
+    ),
 )
 STACKS = TableSpec(
     "stacks",
@@ -78,7 +103,7 @@ STACKS = TableSpec(
         CAPTURE,
         RANK,
         DEVICE,
-        Column("blame", Type.TEXT, "Innermost frame of the user's own code, else the innermost user range."),
+        BLAME,
         CAUSE,
         REASON,
         IDLE,
@@ -105,7 +130,8 @@ GAPS = TableSpec(
         STACK,
     ),
 )
-_TABLES = (DEVICES, GAPS, CAUSES, STACKS)
+TABLES = (DEVICES, GAPS, CAUSES, STACKS, BLAMES, THREADS)
+"""Tables of every answer."""
 GAP_PIECES = TableSpec(
     "gap_pieces",
     "Pieces of gaps: the finest account of idle time.",
@@ -126,39 +152,50 @@ GAP_PIECES = TableSpec(
 
 
 def gaps(scope: Scope) -> Answer:
-    """Span, busy and idle time of every device, and its idle time by cause, by stack and by gap.
+    """Span, busy and idle time of every device, and its idle time by cause, blame, stack and gap.
 
-    Tables `devices`, `gaps`, `causes`, `stacks`. Times in ns, exact. Causes and stacks add up to idle, to the ns.
+    Tables `devices`, `gaps`, `causes`, `stacks`, `blames`, `threads`, and `by` where `--by` says what to group by.
+    Times in ns, exact. Causes, blames and stacks each add up to idle, to the ns; with `--under`, to what is under it.
     """
-    rows: dict[str, list[tuple[object, ...]]] = {"devices": [], "causes": [], "stacks": [], "gaps": []}
+    rows: dict[str, list[tuple[object, ...]]] = {spec.name: [] for spec in TABLES}
     top = scope.selection.top
     tree = StackTree(scope)
     graphs = 0
     stacks: list[tuple[DeviceOfCapture, int, int, int, int, int]] = []
+    grouped: list[GroupRow] = []
+    findings = IdleFindings(scope)
     for part in devices_with_gaps(scope, tree):
         graphs += graph_launches(part.ops)
+        account = DeviceAccount(scope, tree, part)
+        names = thread_names(scope, part.device)
         rows["devices"].append(_device_row(part, scope.selection.lane))
-        totals, largest = IdleTotals(), LargestPieces(len(part.start))
-        for pieces in part.pieces():
-            totals.add(pieces)
-            largest.add(pieces)
-        rows["causes"] += _cause_rows(part.device, totals)
-        stacks += [(part.device, *group) for group in totals.groups()]
-        rows["gaps"] += _gap_rows(scope, part, _longest(part, top), largest, tree)
+        rows["causes"] += _cause_rows(account)
+        rows["blames"] += _blame_rows(account)
+        rows["threads"] += thread_rows(scope, account, names)
+        rows["gaps"] += _gap_rows(scope, part, _longest(account, top), account.largest, tree)
+        stacks += [(part.device, *group) for group in account.all.groups()]
+        grouped += group_rows(scope, tree, account, names)
+        findings.add(account, names)
     stacks.sort(key=lambda s: (-s[4], s[0].capture, s[0].device, s[1], s[2], s[3]))
     for device, cause, reason, node, idle, count in stacks[:top] if top else stacks:
         place = (device.capture, device.rank, device.device)
         why = Reason(reason).text
         rows["stacks"].append((*place, tree.blame_text(node), Cause(cause).text, why, idle, count, tree.frames(node)))
     rows["gaps"].sort(key=lambda r: (-int(str(r[6])), r[0], r[2], r[3]))
+    rows["blames"].sort(key=lambda r: (-int(str(r[5])), r[0], r[2], str(r[3])))
+    tables = {spec.name: Frame.of_rows(spec, rows[spec.name]) for spec in TABLES}
+    if scope.selection.by is not None:
+        tables[BY.name] = Frame.of_rows(BY, joined_groups(scope, grouped))
+    if top:
+        tables |= {name: tables[name].head(top) for name in ("gaps", "blames")}
     answer = Answer(
         "gaps",
-        {s.name: Frame.of_rows(s, rows[s.name][:top] if top and s is GAPS else rows[s.name]) for s in _TABLES},
+        tables,
         warnings=[*scope.warnings, *graph_warnings(graphs)],
-        default_table="stacks",
+        default_table="stacks" if scope.selection.by is None else BY.name,
         notes=[_heading(scope)],
     )
-    answer.findings += _findings(answer)
+    answer.findings += findings.sentences()
     if not rows["devices"]:
         answer.warnings.append(nothing_selected(scope))
     return answer
@@ -217,27 +254,44 @@ def _device_row(part: DeviceGaps, lane: str) -> tuple[object, ...]:
     )
 
 
-def _cause_rows(device: DeviceOfCapture, totals: IdleTotals) -> list[tuple[object, ...]]:
-    sums: dict[tuple[int, int], tuple[int, int]] = {}
-    for cause, reason, _node, idle, count in totals.groups():
-        known = sums.get((cause, reason), (0, 0))
-        sums[cause, reason] = known[0] + idle, known[1] + count
-    total = sum(idle for idle, _ in sums.values())
-    place = (device.capture, device.rank, device.device)
+def _cause_rows(account: DeviceAccount) -> list[tuple[object, ...]]:
+    sums: dict[tuple[int, int], list[int]] = {}
+    for cause, reason, _node, idle, count in account.all.groups():
+        known = sums.setdefault((cause, reason), [0, 0, 0])
+        known[0] += idle
+        known[1] += count
+    for (cause, reason, _node), idle in account.gains().items():
+        sums[cause, reason][2] += idle
+    total = sum(idle for idle, _, _ in sums.values())
     rows: list[tuple[object, ...]] = [
-        (*place, Cause(cause).text, Reason(reason).text, idle, count, idle / total)
-        for (cause, reason), (idle, count) in sums.items()
+        (*account.place, Cause(cause).text, Reason(reason).text, idle, count, idle / total, account.gain(counted))
+        for (cause, reason), (idle, count, counted) in sums.items()
     ]
     return sorted(rows, key=lambda r: (-int(str(r[5])), str(r[3]), str(r[4])))
 
 
-def _longest(part: DeviceGaps, top: int) -> Ints:
-    """Numbers of the gaps to list: the longest ones, or all."""
+def _blame_rows(account: DeviceAccount) -> list[tuple[object, ...]]:
+    rows: list[tuple[object, ...]] = []
+    total = account.idle_ns
+    for blamed in account.blamed():
+        cause = max(blamed.causes.items(), key=lambda item: (item[1], -item[0]))[0]
+        share = blamed.idle_ns / total if total else None
+        steps = len(blamed.steps) if account.n_steps > 0 else None
+        row = (blamed.blame, Cause(cause).text, blamed.idle_ns, share, blamed.gain_ns, steps, blamed.n_pieces)
+        rows.append((*account.place, *row))
+    return rows
+
+
+def _longest(account: DeviceAccount, top: int) -> Ints:
+    """Numbers of the gaps to list: the longest ones that are counted, or all of these."""
+    part = account.part
     duration = part.end - part.start
-    if not top or len(duration) <= top:
-        return np.arange(len(duration))
-    least = np.partition(duration, len(duration) - top)[len(duration) - top]
-    long = np.flatnonzero(duration >= least)
+    able = account.touched_gaps()
+    if not top or len(able) <= top:
+        return able
+    length = duration[able]
+    least = np.partition(length, len(length) - top)[len(length) - top]
+    long = able[length >= least]
     return np.sort(long[np.argsort(-duration[long], kind="stable")[:top]])
 
 
@@ -271,35 +325,6 @@ def _gap_rows(
             )
         )
     return rows
-
-
-def _findings(answer: Answer) -> list[Finding]:
-    """The largest stacks of idle time in sentences, where a device is idle for more than 2 % of its span."""
-    spans = {(d["capture"], d["device"]): d for d in answer.tables["devices"].rows()}
-    out = [
-        Finding(
-            "device_busy",
-            f"device {d['device']} is idle for {100 * d['idle_ns'] / d['span_ns']:.1f} % of its span: it is kept busy",
-            d["rank"],
-            d["idle_ns"],
-        )
-        for d in spans.values()
-        if d["span_ns"] and d["idle_ns"] <= BUSY_SHARE * d["span_ns"]
-    ]
-    for row in answer.tables["stacks"].head(3).rows():
-        device = spans[row["capture"], row["device"]]
-        if not device["span_ns"] or row["idle_ns"] < BUSY_SHARE * device["span_ns"]:
-            continue
-        where = row["blame"] or (
-            row["stack"][-1] if row["stack"] else row["reason"] or "nothing open on the launching thread"
-        )
-        whose = f"rank {row['rank']}, device {row['device']}" if row["rank"] is not None else f"device {row['device']}"
-        text = (
-            f"{row['idle_ns'] / 1e6:,.1f} ms of {device['idle_ns'] / 1e6:,.1f} ms idle on {whose}"
-            f" ({100 * row['idle_ns'] / device['span_ns']:.1f} % of its span): {row['cause']} in {where}"
-        )
-        out.append(Finding(f"idle_{row['cause']}", text, row["rank"], row["idle_ns"]))
-    return out
 
 
 def gap_pieces(scope: Scope, tree: StackTree) -> Frame:

@@ -5,6 +5,7 @@ from traceanalyzer.passes import info as _info
 from traceanalyzer.passes import kernels as _kernels
 from traceanalyzer.passes import launches as _launches
 from traceanalyzer.passes import ledger as _ledger
+from traceanalyzer.passes import ranges as _ranges
 from traceanalyzer.passes import steps as _steps
 from traceanalyzer.passes import streams as _streams
 from traceanalyzer.passes import throughput as _throughput
@@ -12,9 +13,10 @@ from traceanalyzer.passes.base import Pass
 
 PASSES: dict[str, Pass] = {
     "info": Pass(_info.info, (_info.CAPTURE_TABLE, _info.DEVICE_TABLE, _info.ANSWERS, _info.QUALITY_TABLE)),
-    "gaps": Pass(_gaps.gaps, (_gaps.DEVICES, _gaps.GAPS, _gaps.CAUSES, _gaps.STACKS)),
+    "gaps": Pass(_gaps.gaps, _gaps.TABLES),
     "ledger": Pass(_ledger.ledger, (_ledger.LEDGER, _ledger.TOTALS)),
     "steps": Pass(_steps.steps, (_steps.STEPS,)),
+    "ranges": Pass(_ranges.ranges, (_ranges.RANGES,)),
     "kernels": Pass(_kernels.kernels, (_kernels.KERNELS, _kernels.OPERATIONS)),
     "streams": Pass(_streams.streams, (_streams.STREAMS, _streams.OVERLAP, _streams.CONCURRENCY)),
     "launches": Pass(_launches.launches, (_launches.DELAYS, _launches.QUEUES, _launches.DEPTH)),

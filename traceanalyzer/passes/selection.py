@@ -4,13 +4,17 @@ from dataclasses import dataclass
 
 from traceanalyzer.errors import UsageError
 
+GROUPINGS = ("cause", "stack", "function", "range", "thread", "step", "rank")
+"""What idle time can be grouped by."""
+
 
 @dataclass(frozen=True, slots=True)
 class Selection:
     """Run, ranks, device, source, steps, window and lane of a question, as the common options give them.
 
     `run` None is the newest run, "all" every run. `ranks`, `steps` None are all. `window_ns` counts from the first
-    operation of each file, half open. `warmup` None finds the warm-up steps itself. `top` 0 lists all rows.
+    operation of each file, half open. `warmup` None finds the warm-up steps itself. `top` 0 lists all rows. Of idle
+    time `under` keeps what has a matching frame on its stack, and `by` says what it is grouped by.
     """
 
     run: str | None = None
@@ -24,6 +28,8 @@ class Selection:
     step_range: str | None = None
     input_range: str | None = None
     user_code: str | None = None
+    under: str | None = None
+    by: str | None = None
     top: int = 20
 
 

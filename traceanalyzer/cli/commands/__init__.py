@@ -33,6 +33,7 @@ COMMANDS = (
     Entry("gaps", "Where time goes", "Why the GPUs were idle, down to the line of Python."),
     Entry("ledger", "Where time goes", "Every nanosecond of every device in exactly one category."),
     Entry("steps", "Where time goes", "Duration, busy and idle time of each step."),
+    Entry("ranges", "Where time goes", "Host, busy and idle time of annotations and NVTX ranges."),
     Entry("kernels", "GPU", "Which kernels take the time, and how fast the copies are."),
     Entry("streams", "GPU", "How busy the streams are, and what runs at the same time."),
     Entry("launches", "GPU", "How long launches take to start, and how many wait in the queue."),

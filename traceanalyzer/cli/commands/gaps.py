@@ -6,6 +6,7 @@ import click
 
 from traceanalyzer.cli.ask import opened, show
 from traceanalyzer.cli.options import Asked, question_options
+from traceanalyzer.cli.render.output import FORMATS_OF_STACKS
 
 if TYPE_CHECKING:
     from traceanalyzer.passes.answer import Answer
@@ -15,7 +16,7 @@ BUSY_DEVICE_IDLE = 0.02
 
 
 @click.command("gaps")
-@question_options(without=("warmup",))
+@question_options(without=("warmup",), plus=("under", "by"))
 def command(asked: Asked) -> None:
     """Why the GPUs were idle, down to the line of Python.
 
@@ -23,7 +24,7 @@ def command(asked: Asked) -> None:
     next operation: the cause, and the whole stack. Causes and stacks add up to the idle time, to the nanosecond.
 
     \b
-    Tables: devices, causes, stacks (printed by csv and markdown), gaps.
+    Tables: devices, causes, stacks (printed by csv and markdown), gaps, blames, threads, by (with --by).
 
     \b
     Examples:
@@ -32,11 +33,17 @@ def command(asked: Asked) -> None:
       traceanalyzer gaps --rank 1 --steps 3-7    # one rank, some steps
       traceanalyzer gaps --lane compute          # when no compute kernel ran
       traceanalyzer gaps --table gaps --top 10   # the ten longest gaps
+      traceanalyzer gaps --table blames          # lines of your code, with what each costs a step
+      traceanalyzer gaps --by step               # or cause, stack, function, range, thread, rank
+      traceanalyzer gaps --under 'forward|loss'  # only what has such a frame on its stack
+      traceanalyzer gaps --format tree           # the stacks as a tree
+      traceanalyzer gaps --format folded -o idle.folded   # for flame-graph tools
       traceanalyzer gaps --format json --top 0   # everything, for a program
     """
     beneath = None
+    every_stack = asked.form in FORMATS_OF_STACKS
     with opened(asked) as traces:
-        answer = traces.gaps(**asked.selection, top=asked.top)
+        answer = traces.gaps(**asked.selection, top=0 if every_stack else asked.top)
         if asked.form == "table" and asked.table is None and asked.selection["lane"] == "device" and _hides(answer):
             beneath = traces.gaps(**asked.selection | {"lane": "compute"}, top=asked.top)
     show(asked, answer, beneath)

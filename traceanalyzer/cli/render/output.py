@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from traceanalyzer.passes.answer import Answer
 
 FORMATS = ("table", "json", "csv", "markdown")
+FORMATS_OF_STACKS = ("folded", "tree")
+"""Formats of questions that have stacks."""
 WIDTH_OF_PIPE = 120
 
 
@@ -27,7 +29,7 @@ def terminal_width() -> int:
 def rendered(
     answer: "Answer", form: str, top: int = 20, table: str | None = None, *, hints: bool = False, inputs: str = ""
 ) -> str:
-    """The answer in one of `FORMATS`. Raises `UsageError` where it has no such table."""
+    """The answer in one of `FORMATS` or `FORMATS_OF_STACKS`. Raises `UsageError` where it has no such table."""
     if table is not None:
         answer.table(table)
     if form == "json":
@@ -38,6 +40,10 @@ def rendered(
         from traceanalyzer.cli.render.machine import as_csv
 
         return as_csv(answer, top, table)
+    if form in FORMATS_OF_STACKS:
+        from traceanalyzer.cli.render.stacks import as_folded, as_tree
+
+        return as_folded(answer) if form == "folded" else as_tree(answer, terminal_width())
     from traceanalyzer.cli.render.table import as_markdown, as_terminal
 
     if form == "markdown":

@@ -46,7 +46,7 @@ VIEWS = {
         hints=(("traceanalyzer gaps", "why the GPUs were idle"),),
     ),
     "gaps": View(
-        shown=("devices", "causes", "stacks"),
+        shown=("devices", "causes", "by", "stacks"),
         columns={
             "devices": (
                 "run",
@@ -63,7 +63,20 @@ VIEWS = {
                 "n_ops",
                 "n_gaps",
             ),
-            "causes": ("capture", "rank", "device", "cause", "reason", "idle_ns", "share", "n_pieces"),
+            "causes": ("capture", "rank", "device", "cause", "reason", "idle_ns", "share", "gain_ns", "n_pieces"),
+            "by": ("capture", "rank", "device", "key", "idle_ns", "share", "n_pieces"),
+            "blames": (
+                "blame",
+                "cause",
+                "gain_ns",
+                "idle_ns",
+                "share",
+                "n_steps",
+                "n_pieces",
+                "capture",
+                "rank",
+                "device",
+            ),
             "stacks": (
                 "blame",
                 "cause",
@@ -92,6 +105,7 @@ VIEWS = {
         },
         beneath={"stacks": "stack", "gaps": "stack"},
         hints=(
+            ("traceanalyzer gaps --table blames", "lines of your own code, and what a step gains without them"),
             ("traceanalyzer gaps --table gaps", "the longest gaps one by one"),
             ("traceanalyzer gaps --lane compute", "when no compute kernel ran, also under copies and communication"),
             ("traceanalyzer steps", "which steps lose the time"),
@@ -126,6 +140,12 @@ VIEWS = {
             )
         },
         hints=(("traceanalyzer gaps --steps A-B", "why the GPUs were idle in some of them"),),
+    ),
+    "ranges": View(
+        columns={
+            "ranges": ("capture", "rank", "range", "calls", "host_ns", "busy_ns", "idle_ns", "n_ops"),
+        },
+        hints=(("traceanalyzer gaps --under RANGE", "why the GPUs were idle inside of one"),),
     ),
     "kernels": View(
         columns={

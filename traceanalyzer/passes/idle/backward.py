@@ -11,11 +11,12 @@ from traceanalyzer.passes.idle.stacks import StackTree
 from traceanalyzer.passes.idle.step_functions import NOTHING, StepFunction, first_of, of_disjoint
 from traceanalyzer.passes.idle.threads import ThreadEvents, ThreadSweep
 from traceanalyzer.passes.scope import Scope
+from traceanalyzer.schema.kinds import EventKind
 
 
 def load_waiting(scope: Scope, tree: StackTree, capture: int, process: int, thread: int) -> StepFunction:
     """The stack of another thread of the process that waits inside `backward`, over time; of several the first's."""
-    flag = tree.waits_for_backward()
+    flag = tree.waits_for_backward(records_frames(scope, capture))
     nodes = np.flatnonzero(flag)
     if not len(nodes):
         return NOTHING
@@ -31,6 +32,14 @@ def load_waiting(scope: Scope, tree: StackTree, capture: int, process: int, thre
     ).fetchall()
     found = [_waits(scope, tree, flag, capture, process, other) for (other,) in others]
     return first_of(*found) if found else NOTHING
+
+
+def records_frames(scope: Scope, capture: int) -> bool:
+    """Whether Python frames were recorded as events."""
+    row = scope.connection.execute(
+        f"SELECT 1 FROM stored.cpu_events WHERE capture = ? AND kind = {int(EventKind.PYTHON_FRAME)} LIMIT 1", [capture]
+    ).fetchone()
+    return row is not None
 
 
 def _waits(scope: Scope, tree: StackTree, flag: np.ndarray, capture: int, process: int, thread: int) -> StepFunction:

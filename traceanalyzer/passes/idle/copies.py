@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traceanalyzer.passes.causes import Cause, is_asynchronous_copy
+from traceanalyzer.passes.idle.threads import ThreadEvents
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.schema.kinds import CopyKind, MemoryKind, OpKind
 
@@ -27,18 +28,17 @@ class Copies:
     before: NDArray[np.int8]
     after: NDArray[np.int8]
 
-    def find(self, event: NDArray[np.integer]) -> NDArray[np.intp]:
-        """Places of the copies with these calls, -1 where an event is none."""
-        if not len(self.event):
-            return np.full(len(event), -1, np.intp)
-        at = np.minimum(np.searchsorted(self.event, event), len(self.event) - 1)
-        return np.where(self.event[at] == event, at, -1)
+    def of_thread(self, events: ThreadEvents) -> NDArray[np.int32]:
+        """The copy of each event of a thread, -1 where it is none; one more -1 at the end, for no event."""
+        out = np.full(len(events) + 1, -1, np.int32)
+        place = events.places(self.event)
+        out[place[place >= 0]] = np.flatnonzero(place >= 0)
+        return out
 
-    def blocks_until(self, event: NDArray[np.integer]) -> Ints:
-        """Until when each call waits for the device; the least number where it does not."""
-        at = self.find(event)
-        waits = (at >= 0) & (self.before[at] == int(Cause.SYNC)) if len(self.event) else np.zeros(len(at), bool)
-        return np.where(waits, self.begun[at] if len(self.event) else 0, np.iinfo(np.int64).min)
+    def blocks_until(self, copy: NDArray[np.int32]) -> Ints:
+        """Until when calls wait for the device; the least number where they do not, or are no copies (-1)."""
+        waits = np.append(self.before == int(Cause.SYNC), False)[copy]
+        return np.where(waits, np.append(self.begun, 0)[copy], np.iinfo(np.int64).min)
 
 
 def load_copies(scope: Scope, capture: int) -> Copies:

@@ -41,10 +41,6 @@ class Gaps:
     def __len__(self) -> int:
         return len(self.start)
 
-    def threads_of(self, gaps: NDArray[np.integer]) -> list[int | None]:
-        """The thread that launched the operation which ends each gap."""
-        return [None if k < 0 else self.threads[k].thread for k in self.thread[gaps].tolist()]
-
 
 def find_gaps(scope: Scope, tree: StackTree, ops: Operations) -> Gaps:
     """Gaps of the device with the launches of the operations that end them.

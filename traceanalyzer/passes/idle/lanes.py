@@ -23,8 +23,9 @@ Ints = NDArray[np.int64]
 class DeviceGaps:
     """Operations and gaps of one device on the selected lane.
 
-    `start`, `end` are the gaps of the lane and `next_op` the operations that end them; `thread` tells the launching
-    thread of some gaps, `pieces` begins to go over all pieces, in chunks, in order. Their `gap` counts these gaps.
+    `start`, `end` are the gaps of the lane and `next_op` the operations that end them; `thread_numbers` are the places
+    of their launching threads in `attribution.gaps.threads` (-1: not known). `pieces` begins to go over all pieces, in
+    chunks, in order. Their `gap` counts these gaps.
     """
 
     device: DeviceOfCapture
@@ -32,9 +33,14 @@ class DeviceGaps:
     start: Ints
     end: Ints
     next_op: NDArray[np.int32]
-    threads_of: Callable[[NDArray[np.integer]], list[int | None]]
+    thread_numbers: Callable[[], NDArray[np.int16]]
     pieces: Callable[[], Iterator[Pieces]]
     attribution: Attribution
+
+    def threads_of(self, gaps: NDArray[np.integer]) -> list[int | None]:
+        """The thread that launched the operation which ends each of some gaps."""
+        threads = self.attribution.gaps.threads
+        return [None if k < 0 else threads[k].thread for k in self.thread_numbers()[gaps].tolist()]
 
     @property
     def idle_ns(self) -> int:
@@ -54,8 +60,12 @@ def devices_with_gaps(scope: Scope, tree: StackTree) -> Iterator[DeviceGaps]:
         if scope.selection.lane == "compute":
             yield _on_compute_lane(device, found)
         else:
-            gaps = found.gaps
-            yield DeviceGaps(device, ops, gaps.start, gaps.end, gaps.next_op, gaps.threads_of, found.pieces, found)
+            yield _on_device_lane(device, found)
+
+
+def _on_device_lane(device: DeviceOfCapture, found: Attribution) -> DeviceGaps:
+    gaps = found.gaps
+    return DeviceGaps(device, found.ops, gaps.start, gaps.end, gaps.next_op, lambda: gaps.thread, found.pieces, found)
 
 
 def _on_compute_lane(device: DeviceOfCapture, found: Attribution) -> DeviceGaps:
@@ -63,17 +73,16 @@ def _on_compute_lane(device: DeviceOfCapture, found: Attribution) -> DeviceGaps:
     ops, gaps = found.ops, found.gaps
     start, end = ops.gaps_without(Lane.COMPUTE)
     next_op = np.minimum(np.searchsorted(ops.start, end, side="left"), len(ops) - 1).astype(np.int32)
-    inner = np.searchsorted(gaps.end, end)
 
-    def threads_of(which: NDArray[np.integer]) -> list[int | None]:
-        ends_device_gap = np.append(gaps.end, -1)[inner[which]] == end[which]
-        known = gaps.threads_of(np.minimum(inner[which], max(len(gaps) - 1, 0))) if len(gaps) else [None] * len(which)
-        return [thread if same else None for thread, same in zip(known, ends_device_gap.tolist(), strict=True)]
+    def thread_numbers() -> NDArray[np.int16]:
+        inner = np.searchsorted(gaps.end, end)
+        ends_device_gap = np.append(gaps.end, -1)[inner] == end
+        return np.where(ends_device_gap, np.append(gaps.thread, -1)[inner], -1).astype(np.int16)
 
     def pieces() -> Iterator[Pieces]:
         return checked(map(merged, _compute_pieces(found, start, end)), start, end)
 
-    return DeviceGaps(device, ops, start, end, next_op, threads_of, pieces, found)
+    return DeviceGaps(device, ops, start, end, next_op, thread_numbers, pieces, found)
 
 
 def _compute_pieces(found: Attribution, start: Ints, end: Ints) -> Iterator[Pieces]:

@@ -5,6 +5,8 @@ on calls, operators and launches between operations are refill, on this gap and 
 again launched before the one before it on the device ends.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,8 +21,8 @@ CAUSES = frozenset({Cause.FRAMEWORK, Cause.API_CALL, Cause.LAUNCH_CALL, Cause.LA
 IS_REFILL = np.array([cause in CAUSES for cause in Cause], np.bool_)
 
 
-def refilling(gaps: Gaps, copies: Copies) -> NDArray[np.bool_]:
-    """In which gaps the device is refilled."""
+def refilling(gaps: Gaps, copies: Copies, copy_of: Sequence[NDArray[np.int32]]) -> NDArray[np.bool_]:
+    """In which gaps the device is refilled. `copy_of` are the copies of each thread's events."""
     drained, goes_on = np.zeros(len(gaps), bool), np.zeros(len(gaps), bool)
     if not len(gaps):
         return drained
@@ -29,10 +31,11 @@ def refilling(gaps: Gaps, copies: Copies) -> NDArray[np.bool_]:
         mine = np.flatnonzero(gaps.thread == number)
         events, tree = thread.events, thread.events.tree
         goes_on[mine] = alone[mine] & (events.start[gaps.launch[mine]] >= gaps.start[mine])
-        call = np.flatnonzero(tree.is_call[events.node])
-        until = copies.blocks_until(events.event[call])
-        waits = tree.cause[events.node[call]] == int(Cause.SYNC)
-        until = np.where(waits, events.end(call), np.minimum(until, events.end(call)))
+        waits = tree.is_call & (tree.cause == int(Cause.SYNC))
+        copy = copy_of[number][:-1]
+        call = np.flatnonzero(waits[events.node] | (copy >= 0))
+        end = events.end(call)
+        until = np.where(waits[events.node[call]], end, np.minimum(copies.blocks_until(copy[call]), end))
         start = events.start[call]
         blocks = until > start
         start, until = start[blocks], np.maximum.accumulate(until[blocks])

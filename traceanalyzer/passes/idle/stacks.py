@@ -55,6 +55,8 @@ class StackTree:
         self._children: dict[tuple[int, int], int] | None = None
         self._merged: dict[tuple[int, int], int] = {}
         self._frames: dict[int, list[str]] = {}
+        self._under: dict[str, NDArray[np.bool_]] = {}
+        self._blame_label: NDArray[np.int32] | None = None
         self.stored = len(self.parent)
 
     def _load(self, scope: Scope) -> None:
@@ -134,6 +136,21 @@ class StackTree:
         """Nodes with a flag somewhere on their stack."""
         return self.nearest(flag) >= 0
 
+    def under(self, pattern: str) -> NDArray[np.bool_]:
+        """Nodes with a frame on their stack whose text the pattern is found in."""
+        known = self._under.get(pattern)
+        if known is None or len(known) < len(self.parent):
+            expression = re.compile(pattern)
+            flag = self.matching(lambda label: expression.search(label.recorded_name) is not None)
+            known = self._under[pattern] = self.inside(flag)
+        return known
+
+    def blame_label(self) -> NDArray[np.int32]:
+        """The blamed frame of every node as a number of `labels`, -1 for none."""
+        if self._blame_label is None or len(self._blame_label) < len(self.parent):
+            self._blame_label = np.where(self.blame >= 0, self.label[self.blame], -1).astype(np.int32)
+        return self._blame_label
+
     def path(self, node: int) -> list[int]:
         """Nodes from the outermost to this one; empty for -1."""
         out = []
@@ -199,16 +216,21 @@ class StackTree:
             self.label = np.append(self.label, np.int32(label))
         return node
 
-    def waits_for_backward(self) -> NDArray[np.bool_]:
-        """Nodes that are a thread which waits until others have done a backward pass."""
-        has_frames = any(label.kind == EventKind.PYTHON_FRAME for label in self.labels)
+    def waits_for_backward(self, frames_recorded: bool) -> NDArray[np.bool_]:
+        """Nodes that are a thread which waits until others have done a backward pass.
+
+        Where Python frames were recorded that is the call of the engine, else a range of the name (or calls of the
+        system in it), or a sample that was taken in the call.
+        """
 
         def waits(label: Label) -> bool:
             if label.kind == EventKind.PYTHON_FRAME:
                 return "run_backward" in label.text
-            return not has_frames and label.kind == EventKind.RANGE and bool(_BACKWARD.search(label.text))
+            return not frames_recorded and label.kind == EventKind.RANGE and bool(_BACKWARD.search(label.text))
 
-        return self.matching(waits)
+        inside = {_NATIVE, *_OUTSIDE_SAMPLES}
+        innermost = self.nearest(self.matching(lambda label: label.kind not in inside))
+        return np.append(self.matching(waits), False)[innermost]
 
 
 def _own_cause(label: Label, input_range: re.Pattern[str] | None) -> int:
@@ -226,4 +248,3 @@ def _outer_cause(label: Label, input_range: re.Pattern[str] | None) -> int:
 
 def _is_user_range(label: Label) -> bool:
     return label.kind == EventKind.RANGE and not is_framework_range(label.text)
-

@@ -21,6 +21,19 @@ class StepFunction:
     def __bool__(self) -> bool:
         return len(self.at) > 0
 
+    def touches(self, start: Ints, end: Ints) -> NDArray[np.bool_]:
+        """Which of some disjoint ascending intervals hold an instant at which there is a value."""
+        low, high = np.searchsorted(self.at, (start[0], end[-1])) if len(start) else (0, 0)
+        some = slice(max(int(low) - 1, 0), int(high) + 1)
+        at, value = self.at[some], self.value[some]
+        known = np.flatnonzero(value >= 0)
+        until = np.append(at[1:], np.iinfo(np.int64).max)[known]
+        # From the first interval that ends after a value begins to the last that begins before it ends.
+        change = np.zeros(len(start) + 1, np.int64)
+        np.add.at(change, np.searchsorted(end, at[known], side="right"), 1)
+        np.add.at(change, np.searchsorted(start, until, side="left"), -1)
+        return np.cumsum(change[:-1]) > 0
+
     def cut(self, start: Ints, end: Ints) -> tuple[Ints, Ints, Ints, NDArray[np.integer]]:
         """Intervals cut at the edges inside them: (interval, start, end, value) of each piece, in order."""
         first = np.searchsorted(self.at, start.min(), side="right") - 1 if len(start) else 0

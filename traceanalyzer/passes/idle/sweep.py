@@ -92,6 +92,7 @@ class _Thread:
 
     owner: LaunchingThread
     copies: Copies
+    copy_of: NDArray[np.int32]
     overhead: StepFunction
     samples: StepFunction
     lock: StepFunction
@@ -125,7 +126,7 @@ class _Thread:
         tree, copies = self.owner.events.tree, self.copies
         gap = which[stretch.interval]
         cause = np.append(tree.cause, np.int8(Cause.OUTSIDE_EVENTS))[stretch.node]
-        at = copies.find(stretch.event) if len(copies.event) else np.full(len(gap), -1)
+        at = self.copy_of[stretch.place]
         copying = at >= 0
         if not copying.any():
             return made(gap, stretch.start, stretch.end, cause, stretch.node)
@@ -164,6 +165,7 @@ class _Thread:
 
 def _where(pieces: Pieces, rows: NDArray[np.bool_], causes: StepFunction) -> Pieces:
     """Some of the pieces cut where a function of causes has edges; where it has a value, that is the cause."""
+    rows &= causes.touches(pieces.start, pieces.end)
     if not rows.any():
         return pieces
     row, start, end, cause = causes.cut(pieces.start[rows], pieces.end[rows])
@@ -187,6 +189,7 @@ def attribute(scope: Scope, tree: StackTree, ops: Operations) -> Attribution:
             _Thread(
                 owner,
                 copies,
+                copies.of_thread(owner.events),
                 overhead=load_overhead(*place),
                 samples=load_samples(*place, owner.events),
                 lock=load_lock(*place),
@@ -198,6 +201,6 @@ def attribute(scope: Scope, tree: StackTree, ops: Operations) -> Attribution:
         gaps,
         threads,
         launch_cause=causes_of_launches(scope, ops, gaps),
-        refill=refilling(gaps, copies),
+        refill=refilling(gaps, copies, [thread.copy_of for thread in threads]),
         unlaunched=load_unlaunched(scope, ops, gaps),
     )

@@ -21,13 +21,13 @@ _EVENTS = 1 << 17
 class Stretch:
     """Pieces of intervals during which the innermost open event of a thread, and its stack, stay the same.
 
-    `interval` numbers the intervals; `event` is the number of the event in its capture, -1 where none is open.
+    `interval` numbers the intervals; `place` is that of the event among those of the thread, -1 where none is open.
     """
 
     interval: NDArray[np.intp]
     start: Ints
     end: Ints
-    event: Narrow
+    place: NDArray[np.intp]
     node: Narrow
 
 
@@ -42,7 +42,7 @@ class ThreadEvents:
         self._place[order] = np.arange(len(order), dtype=np.int32)
         self.start, self.length = start[order], length[order]
         self.node, self.event = node[order], event[order]
-        self.changes = _Changes.load(scope, capture, event)
+        self.changes = _Changes.load(scope, capture, self)
 
     def __len__(self) -> int:
         return len(self.start)
@@ -87,30 +87,39 @@ def fetch_events(scope: Scope, capture: int, process: int, thread: int) -> tuple
 
 @dataclass(frozen=True, slots=True)
 class _Changes:
-    """Of events that an event around them does not outlive: number, instant, stack from there on; sorted by these."""
+    """Of events that an event around them does not outlive: place, instant, stack from there on; sorted by these.
 
-    event: Ints
+    `first` has the number of the first change of each event, and one more: that of the end.
+    """
+
     instant: Ints
     node: Narrow
+    first: Narrow
 
     @classmethod
-    def load(cls, scope: Scope, capture: int, events: Narrow) -> "_Changes":
+    def load(cls, scope: Scope, capture: int, events: ThreadEvents) -> "_Changes":
         got = scope.connection.execute(
-            "SELECT event_id, from_ns, node_id::INTEGER AS node_id FROM stored.stack_changes WHERE capture = ?",
+            """SELECT event_id::INTEGER AS event, from_ns, node_id::INTEGER AS node FROM stored.stack_changes
+            WHERE capture = ?""",
             [capture],
         ).fetchnumpy()
-        event, instant, node = (np.asarray(got[name]) for name in ("event_id", "from_ns", "node_id"))
-        mine = np.flatnonzero(np.isin(event, events)) if len(event) else np.zeros(0, np.intp)
-        order = mine[np.lexsort((instant[mine], event[mine]))]
-        return cls(event[order].astype(np.int64), instant[order], node[order])
+        place = events.places(np.asarray(got["event"]))
+        instant = np.asarray(got["from_ns"], np.int64)
+        mine = np.flatnonzero(place >= 0)
+        order = mine[np.lexsort((instant[mine], place[mine]))]
+        if not len(order):
+            return cls(instant[:0], np.zeros(0, np.int32), np.zeros(0, np.int32))
+        first = np.zeros(len(events) + 1, np.int32)
+        np.cumsum(np.bincount(place[order], minlength=len(events)), out=first[1:])
+        return cls(instant[order], np.asarray(got["node"], np.int32)[order], first)
 
     def applied(self, stretch: Stretch) -> Stretch:
         """The same cut where stacks change."""
-        if not len(self.event):
+        if not len(self.instant):
             return stretch
-        low = np.searchsorted(self.event, stretch.event, side="left")
-        high = np.searchsorted(self.event, stretch.event, side="right")
-        changing = np.flatnonzero(high > low)
+        # Place -1 is no event: what stands at the end of `first` is no change either.
+        low, high = self.first[stretch.place], np.append(self.first[1:], self.first[-1])[stretch.place]
+        changing = np.flatnonzero((high > low) & (stretch.place >= 0))
         if not len(changing):
             return stretch
         # All stretches share one axis, on which instants count by their order: that of the n-th begins n lengths later.
@@ -118,27 +127,39 @@ class _Changes:
         which = np.repeat(np.arange(len(changing)), count)
         change = np.repeat(low[changing], count) + np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
         start, end = stretch.start[changing], stretch.end[changing]
-        instant = np.clip(self.instant[change], start[which], end[which])
-        edges = np.unique(np.concatenate((start, end, instant)))
-        base = np.arange(len(changing)) * len(edges)
-        at = np.concatenate((base, base[which] + np.searchsorted(edges, instant)))
+        before = self.instant[change] < end[which]
+        which, change = which[before], change[before]
+        return self._cut(stretch, changing, which, change, start, end)
+
+    def _cut(
+        self,
+        stretch: Stretch,
+        changing: NDArray[np.intp],
+        which: NDArray[np.intp],
+        change: NDArray[np.integer],
+        start: Ints,
+        end: Ints,
+    ) -> Stretch:
+        # Stretches are disjoint and in order, so their starts and the changes inside them make one axis. What a stretch
+        # begins with is its stack at the last change up to its start.
+        instant = np.maximum(self.instant[change], start[which])
+        at = np.concatenate((start, instant))
+        owner = np.concatenate((np.arange(len(changing)), which))
         node = np.concatenate((stretch.node[changing], self.node[change]))
-        turn = np.concatenate((np.zeros(len(base), np.intp), np.arange(1, len(change) + 1)))
-        order = np.lexsort((turn, at))
-        at, node = at[order], node[order]
+        order = np.argsort(at, kind="stable")  # a stretch's own start comes first, then its changes in their order
+        at, owner, node = at[order], owner[order], node[order]
         holds = np.append(at[1:] != at[:-1], True)
-        place, begins, ends, found = cut_intervals(
-            at[holds], node[holds], np.searchsorted(edges, start) + base, np.searchsorted(edges, end) + base
-        )
-        row = changing[place]
-        rest = np.setdiff1d(np.arange(len(stretch.start)), changing, assume_unique=True)
-        back = base[place]
+        at, owner, node = at[holds], owner[holds], node[holds]
+        until = np.minimum(np.append(at[1:], end[-1]), end[owner])
+        rest = np.ones(len(stretch.start), np.bool_)
+        rest[changing] = False
+        row = changing[owner]
         joined = Stretch(
             np.concatenate((stretch.interval[rest], stretch.interval[row])),
-            np.concatenate((stretch.start[rest], edges[begins - back])),
-            np.concatenate((stretch.end[rest], edges[ends - back])),
-            np.concatenate((stretch.event[rest], stretch.event[row])),
-            np.concatenate((stretch.node[rest], found.astype(np.int32))),
+            np.concatenate((stretch.start[rest], at)),
+            np.concatenate((stretch.end[rest], until)),
+            np.concatenate((stretch.place[rest], stretch.place[row])),
+            np.concatenate((stretch.node[rest], node.astype(np.int32))),
         )
         order = np.argsort(joined.start, kind="stable")
         return Stretch(*(getattr(joined, name)[order] for name in Stretch.__slots__))
@@ -180,9 +201,10 @@ class ThreadSweep:
         at, which = _timeline(begins, ends)
         interval, low, high, local = cut_intervals(at, which, start, end)
         self._open = place[1:][ends[1:] > until]
-        event = np.where(local > 0, events.event[place[local]], -1).astype(np.int32)
-        node = np.where(local > 0, events.node[place[local]], NO_STACK).astype(np.int32)
-        return events.changes.applied(Stretch(interval + offset, low, high, event, node))
+        inner = place[np.maximum(local, 0)]  # place[0] is -1: the thread itself
+        node = events.node[inner]
+        node[inner < 0] = NO_STACK
+        return events.changes.applied(Stretch(interval + offset, low, high, inner, node))
 
 
 def _timeline(start: Ints, end: Ints) -> tuple[Ints, NDArray[np.intp]]:

@@ -1,0 +1,172 @@
+"""What the idle time of a device adds up to: by cause and stack, by step, by thread, by blame.
+
+Rates are of the counted device steps: without warm-up, and without a first step whose beginning was not recorded.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traceanalyzer.passes.idle.lanes import DeviceGaps
+from traceanalyzer.passes.idle.pieces import Pieces
+from traceanalyzer.passes.idle.stacks import StackTree
+from traceanalyzer.passes.idle.totals import IdleTotals, KeyedTotals, LargestPieces
+from traceanalyzer.passes.operations import NULL
+from traceanalyzer.passes.scope import DeviceOfCapture, Scope
+from traceanalyzer.passes.step_marks import device_steps, first_is_incomplete, warmup_count
+
+Ints = NDArray[np.int64]
+NO_BLAME = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Blamed:
+    """Idle time that one frame of the user's code owns (None: no such frame), on one device.
+
+    `causes` and `threads` are its parts by cause and by launching thread (-1: none), `steps` its idle time in each
+    counted step in which it has any.
+    """
+
+    blame: str | None
+    idle_ns: int
+    gain_ns: int | None
+    n_pieces: int
+    causes: dict[int, int]
+    threads: dict[int, int]
+    steps: Ints
+
+
+class DeviceAccount:
+    """Sums over the pieces of a device; those of stacks that `--under` leaves out are not counted."""
+
+    def __init__(self, scope: Scope, tree: StackTree, part: DeviceGaps) -> None:
+        self._tree, self._under = tree, scope.selection.under
+        self.device, self.part = part.device, part
+        self.threads = part.attribution.gaps.threads
+        step = part.ops.step[part.next_op] if len(part.ops) else np.zeros(0, np.int64)
+        self.steps, self._step_of_gap = np.unique(step, return_inverse=True)
+        self._thread_of_gap = part.thread_numbers()
+        steps = device_steps(part.ops)
+        lengths = steps.end - steps.start
+        first = int(first_is_incomplete(part.ops, steps)) if len(steps) > 1 else 0
+        skipped = max(first, warmup_count(lengths, scope.selection.warmup))
+        self.counted = np.isin(self.steps, steps.step[skipped:]) & (self.steps != NULL)
+        self.n_steps = len(steps) - skipped
+        self.step_ns = int(lengths[skipped:].sum()) // self.n_steps if self.n_steps > 0 else None
+        self.largest = LargestPieces(len(part.start))
+        self._touched = np.full(len(part.start), self._under is None)
+        self.all, self._rates = IdleTotals(), IdleTotals()
+        self._by_step, self._by_thread, self._by_blame_step = KeyedTotals(), KeyedTotals(), KeyedTotals()
+        self._by_blame_thread = KeyedTotals()
+        for pieces in part.pieces():
+            self._add(pieces)
+
+    def touched_gaps(self) -> Ints:
+        """Numbers of the gaps that hold something which is counted."""
+        return np.flatnonzero(self._touched)
+
+    def _add(self, pieces: Pieces) -> None:
+        self.largest.add(pieces)
+        if self._under is not None:
+            pieces = pieces.take(np.append(self._tree.under(self._under), False)[pieces.node])
+            self._touched[pieces.gap] = True
+        step, thread = self._step_of_gap[pieces.gap], self._thread_of_gap[pieces.gap].astype(np.int64) + 1
+        counted = self.counted[step] if len(self.counted) else np.zeros(len(pieces), bool)
+        self.all.add(pieces)
+        self._rates.add(pieces if counted.all() else pieces.take(counted))
+        blame = np.append(self._tree.blame_label(), NO_BLAME)[pieces.node].astype(np.int64) + 1
+        length = pieces.length
+        self._by_step.add(step, length)
+        self._by_thread.add(thread, length)
+        self._by_blame_thread.add(blame * (len(self.threads) + 1) + thread, length)
+        self._by_blame_step.add(blame * len(self.steps) + step, length)
+
+    @property
+    def idle_ns(self) -> int:
+        """Idle time that was counted."""
+        return sum(idle for *_, idle, _ in self.all.groups())
+
+    @property
+    def place(self) -> tuple[int, int | None, int]:
+        """Capture, rank and device."""
+        return self.device.capture, self.device.rank, self.device.device
+
+    def gain(self, counted_ns: int) -> int | None:
+        """Idle time in counted steps as time a step; None without steps."""
+        return round(counted_ns / self.n_steps) if self.n_steps > 0 else None
+
+    def gains(self) -> dict[tuple[int, int, int], int]:
+        """Idle time in counted steps by cause, reason and stack."""
+        return {(cause, reason, node): idle for cause, reason, node, idle, _ in self._rates.groups()}
+
+    def by_step(self) -> list[tuple[int | None, int, int]]:
+        """(step, idle, pieces); None outside of all steps."""
+        return [(_or_none(int(self.steps[k])), idle, count) for k, idle, count in self._by_step.rows()]
+
+    def by_thread(self) -> list[tuple[int, int, int]]:
+        """(number of the launching thread, -1 for none; idle; pieces)."""
+        return [(k - 1, idle, count) for k, idle, count in self._by_thread.rows()]
+
+    def blamed(self) -> list[Blamed]:
+        """Idle time by blame, the largest first."""
+        tree = self._tree
+        label = np.append(tree.blame_label(), NO_BLAME)
+        sums: dict[int, list[int]] = {}
+        causes: dict[int, dict[int, int]] = {}
+        for cause, _reason, node, idle, count in self.all.groups():
+            key = int(label[node])
+            known = sums.setdefault(key, [0, 0, 0])
+            known[0] += idle
+            known[1] += count
+            of_cause = causes.setdefault(key, {})
+            of_cause[cause] = of_cause.get(cause, 0) + idle
+        for _cause, _reason, node, idle, _count in self._rates.groups():
+            sums[int(label[node])][2] += idle
+        threads: dict[int, dict[int, int]] = {}
+        for key, idle, _ in self._by_blame_thread.rows():
+            blame, thread = divmod(key, len(self.threads) + 1)
+            threads.setdefault(blame - 1, {})[thread - 1] = idle
+        steps: dict[int, list[int]] = {}
+        for key, idle, _ in self._by_blame_step.rows():
+            blame, step = divmod(key, len(self.steps))
+            if self.counted[step]:
+                steps.setdefault(blame - 1, []).append(idle)
+        out = [
+            Blamed(
+                None if key < 0 else tree.labels[key].text,
+                idle,
+                self.gain(counted),
+                count,
+                causes[key],
+                threads.get(key, {}),
+                np.array(steps.get(key, []), np.int64),
+            )
+            for key, (idle, count, counted) in sums.items()
+        ]
+        return sorted(out, key=lambda b: (-b.idle_ns, b.blame or ""))
+
+
+def _or_none(step: int) -> int | None:
+    return None if step == NULL else step
+
+
+def thread_text(account: DeviceAccount, number: int, names: dict[tuple[int, int], str]) -> str:
+    """A launching thread in words."""
+    if number < 0:
+        return "no thread: the launch is not in the file"
+    owner = account.threads[number]
+    if owner.thread == owner.process:
+        return "the main thread"
+    name = names.get((owner.process, owner.thread))
+    return f"thread {owner.thread}" + (f" ({name})" if name else "")
+
+
+def thread_names(scope: Scope, device: DeviceOfCapture) -> dict[tuple[int, int], str]:
+    """Names of the threads of a capture, where they have some."""
+    rows = scope.connection.execute(
+        """SELECT t.process, t.thread, n.text FROM stored.threads t JOIN stored.names n ON n.name_id = t.name
+        WHERE t.capture = ?""",
+        [device.capture],
+    ).fetchall()
+    return {(process, thread): text for process, thread, text in rows}

@@ -1,0 +1,172 @@
+"""What is worth saying of idle time, in sentences."""
+
+from traceanalyzer.passes.answer import Finding
+from traceanalyzer.passes.causes import Cause
+from traceanalyzer.passes.idle.accounts import Blamed, DeviceAccount, thread_text
+from traceanalyzer.passes.idle.backward import records_frames
+from traceanalyzer.passes.scope import Scope
+
+BUSY_SHARE = 0.02
+"""Idle time up to this share of the span is nothing to speak of."""
+MOST_SENTENCES = 3
+"""Sentences about what idle time is charged to."""
+
+WORDS = {
+    Cause.INPUT_WAIT: "waiting for input",
+    Cause.SYNC: "waiting for the device (synchronisation)",
+    Cause.HOST_COPY: "copying pageable memory",
+    Cause.MEMORY_MANAGEMENT: "allocating or freeing memory",
+    Cause.MODULE_LOAD: "loading or compiling code",
+    Cause.LAUNCH_CALL: "launching operations",
+    Cause.API_CALL: "calls of the runtime or driver",
+    Cause.FRAMEWORK: "operators of the framework",
+    Cause.PYTHON: "Python",
+    Cause.RANGE: "nothing deeper recorded",
+    Cause.GIL_WAIT: "waiting for the interpreter lock",
+    Cause.GARBAGE_COLLECTION: "garbage collection",
+    Cause.OS_BLOCKED: "blocked in the operating system",
+    Cause.HOST_COMMUNICATION: "communication on the host",
+    Cause.PROFILER: "the profiler's own work",
+    Cause.LAUNCH_LATENCY: "launches on their way to the device",
+    Cause.DEVICE_GAP: "pauses of the device between queued operations",
+    Cause.DEVICE_WAIT: "waits inside the device",
+    Cause.OUTSIDE_EVENTS: "no events recorded on that thread",
+    Cause.UNATTRIBUTED: "launches that are not in the file",
+    Cause.COMMUNICATION_ONLY: "communication that nothing hides",
+    Cause.COPY_ONLY: "copies that nothing hides",
+}
+"""Causes as they stand in sentences."""
+_REST = (Cause.OUTSIDE_EVENTS, Cause.UNATTRIBUTED)
+_OBSERVED = frozenset({Cause.PYTHON, Cause.FRAMEWORK, Cause.LAUNCH_CALL, Cause.API_CALL})
+
+
+class IdleFindings:
+    """Gathers sentences device by device; the costliest come first."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._costly: list[tuple[float, Finding]] = []
+        self._others: list[Finding] = []
+
+    def sentences(self) -> list[Finding]:
+        """What to say."""
+        costly = sorted(self._costly, key=lambda item: -item[0])
+        return [finding for _, finding in costly[:MOST_SENTENCES]] + self._others
+
+    def add(self, account: DeviceAccount, names: dict[tuple[int, int], str]) -> None:
+        """Looks at a device."""
+        low, high = account.part.ops.span
+        span, idle = high - low, account.part.idle_ns
+        if not span:
+            return
+        where, rank = self._where(account), account.device.rank
+        if idle <= BUSY_SHARE * span:
+            text = f"{where} is idle for {100 * idle / span:.2f} % of its span: it is kept busy"
+            if self._scope.selection.lane == "compute":
+                text = f"{where}: compute kernels run all the time but for {100 * idle / span:.2f} % of the span"
+            self._others.append(Finding("device_busy", text, rank, idle))
+            return
+        for blamed in account.blamed():
+            share = _share(account, blamed)
+            if share >= BUSY_SHARE:
+                finding = Finding(self._code(blamed), self._sentence(account, blamed, names), rank, blamed.idle_ns)
+                self._costly.append((share, finding))
+        self._others += self._uncounted(account, where, span)
+        self._others += self._profiler(account, where, span)
+        self._others += self._rest(account, where, idle)
+        self._others += self._observer(account, where, idle)
+
+    def _where(self, account: DeviceAccount) -> str:
+        device, several = account.device, len(self._scope.devices) > len({d.rank for d in self._scope.devices})
+        if device.rank is None:
+            return f"device {device.device}"
+        return f"rank {device.rank}, device {device.device}" if several else f"rank {device.rank}"
+
+    def _code(self, blamed: Blamed) -> str:
+        return f"idle_{Cause(_largest(blamed.causes)).text}"
+
+    def _sentence(self, account: DeviceAccount, blamed: Blamed, names: dict[tuple[int, int], str]) -> str:
+        where = self._where(account)
+        cause = Cause(_largest(blamed.causes))
+        share, whole = _share(account, blamed), "its span"
+        if blamed.gain_ns is not None:
+            whole = "the step"
+            per_step = account.gain(sum(account.gains().values())) or 0
+            amount = f"{blamed.gain_ns / 1e6:,.1f} ms of {per_step / 1e6:,.1f} ms idle per step on {where}"
+            steps = blamed.steps
+            spread = f"; in {len(steps)} of {account.n_steps} steps"
+            if len(steps) > 1:
+                spread += f" ({steps.min() / 1e6:,.1f} to {steps.max() / 1e6:,.1f} ms)"
+        else:
+            idle = account.idle_ns
+            amount, spread = f"{blamed.idle_ns / 1e6:,.1f} ms of {idle / 1e6:,.1f} ms idle on {where}", ""
+        thread = _largest(blamed.threads) if blamed.threads else -1
+        who = f"{blamed.blame}, {WORDS[cause]}" if blamed.blame else f"{WORDS[cause]}, outside of code of yours"
+        on = f" on {thread_text(account, thread, names)}" if thread >= 0 else ""
+        rest = [f"{100 * ns / blamed.idle_ns:.0f} % {Cause(c).text}" for c, ns in _sorted(blamed.causes) if c != cause]
+        also = f"; also {', '.join(rest[:2])}" if rest and blamed.causes[cause] < 0.9 * blamed.idle_ns else ""
+        return f"{amount} ({100 * share:.1f} % of {whole}): {who}{on}{spread}{also}"
+
+    def _uncounted(self, account: DeviceAccount, where: str, span: int) -> list[Finding]:
+        """Idle time that no cost of a step holds."""
+        if account.n_steps <= 0:
+            return []
+        ns = account.idle_ns - sum(account.gains().values())
+        if ns < BUSY_SHARE * span:
+            return []
+        text = (
+            f"{ns / 1e6:,.1f} ms idle on {where} lie outside of the {account.n_steps} steps that count: in warm-up, in"
+            " a first step whose beginning was not recorded, or outside of all steps"
+        )
+        return [Finding("idle_outside_steps", text, account.device.rank, ns)]
+
+    def _of_causes(self, account: DeviceAccount) -> dict[int, int]:
+        sums: dict[int, int] = {}
+        for cause, _reason, _node, idle, _count in account.all.groups():
+            sums[cause] = sums.get(cause, 0) + idle
+        return sums
+
+    def _profiler(self, account: DeviceAccount, where: str, span: int) -> list[Finding]:
+        own = self._of_causes(account).get(int(Cause.PROFILER), 0)
+        if own < BUSY_SHARE * span:
+            return []
+        text = f"{own / 1e6:,.1f} ms idle on {where} are the profiler's own work: without it they are not there"
+        return [Finding("idle_profiler", text, account.device.rank, own)]
+
+    def _rest(self, account: DeviceAccount, where: str, idle: int) -> list[Finding]:
+        out = []
+        causes = self._of_causes(account)
+        for cause in _REST:
+            ns = causes.get(int(cause), 0)
+            if ns >= 0.01 * idle:
+                text = f"{100 * ns / idle:.0f} % of the idle time of {where} is {cause.text}: {WORDS[cause]}"
+                out.append(Finding(cause.text, text, account.device.rank, ns))
+        return out
+
+    def _observer(self, account: DeviceAccount, where: str, idle: int) -> list[Finding]:
+        """Recording Python frames slows Python and what it calls down; how much, only a capture without them tells."""
+        causes = self._of_causes(account)
+        host = sum(ns for cause, ns in causes.items() if cause in _OBSERVED)
+        if host < 0.5 * idle or not records_frames(self._scope, account.device.capture):
+            return []
+        text = (
+            f"{100 * host / idle:.0f} % of the idle time of {where} is the host between launches, and Python frames"
+            " were recorded, which slows the host: a capture without stacks tells how much of it is real"
+        )
+        return [Finding("observer_effect", text, account.device.rank, None)]
+
+
+def _share(account: DeviceAccount, blamed: Blamed) -> float:
+    """What blamed idle time is of a counted step; of the span where there are no steps."""
+    if blamed.gain_ns is not None and account.step_ns:
+        return blamed.gain_ns / account.step_ns
+    low, high = account.part.ops.span
+    return blamed.idle_ns / (high - low)
+
+
+def _largest(parts: dict[int, int]) -> int:
+    return max(parts.items(), key=lambda item: (item[1], -item[0]))[0]
+
+
+def _sorted(parts: dict[int, int]) -> list[tuple[int, int]]:
+    return sorted(parts.items(), key=lambda item: (-item[1], item[0]))

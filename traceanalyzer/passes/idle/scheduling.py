@@ -1,0 +1,61 @@
+"""Launching threads: what idle time is theirs, and whether they ran, could have run or were blocked."""
+
+from traceanalyzer.passes.answer import TableSpec
+from traceanalyzer.passes.idle.accounts import DeviceAccount
+from traceanalyzer.passes.scope import Scope
+from traceanalyzer.schema.column import Column, Type
+from traceanalyzer.schema.kinds import ThreadState
+from traceanalyzer.units import Unit
+
+THREADS = TableSpec(
+    "threads",
+    "Threads that launch operations: the idle time before their launches, and what the scheduler did with them.",
+    (
+        Column("capture", Type.INT32, "Capture: `captures.capture`."),
+        Column("rank", Type.INT32, "Rank; null where the device serves several, or none is known."),
+        Column("device", Type.INT32, "Device of the capture."),
+        Column("process", Type.INT64, "Process."),
+        Column("thread", Type.INT64, "Thread; null for launches that are not in the file."),
+        Column("name", Type.TEXT, "Name of the thread."),
+        Column("idle_ns", Type.INT64, "Idle time of the device in gaps that its launches end.", Unit.NS),
+        Column("share", Type.FLOAT64, "Share of the device's idle time.", Unit.SHARE),
+        Column("running_share", Type.FLOAT64, "Share of its scheduled time on a CPU; null: not recorded.", Unit.SHARE),
+        Column("runnable_share", Type.FLOAT64, "Share in which it was off a CPU though it could run.", Unit.SHARE),
+        Column("blocked_share", Type.FLOAT64, "Share in which it waited for something.", Unit.SHARE),
+    ),
+    cut=False,
+)
+_PREEMPTED = "Running"
+"""State of a thread that is taken off a CPU without having to wait, in nsys' words."""
+
+
+def thread_rows(scope: Scope, account: DeviceAccount, names: dict[tuple[int, int], str]) -> list[tuple[object, ...]]:
+    """Rows of the launching threads of a device, the largest first. Shares are of the time between its first and last
+    scheduling event."""
+    total = account.idle_ns
+    rows: list[tuple[object, ...]] = []
+    for number, idle, _ in sorted(account.by_thread(), key=lambda row: -row[1]):
+        share = idle / total if total else None
+        if number < 0:
+            rows.append((*account.place, None, None, None, idle, share, None, None, None))
+            continue
+        owner = account.threads[number]
+        name = names.get((owner.process, owner.thread))
+        shares = _scheduled(scope, account.device.capture, owner.process, owner.thread)
+        rows.append((*account.place, owner.process, owner.thread, name, idle, share, *shares))
+    return rows
+
+
+def _scheduled(scope: Scope, capture: int, process: int, thread: int) -> tuple[float | None, ...]:
+    running, runnable, blocked = scope.connection.execute(
+        f"""SELECT sum(end_ns - start_ns) FILTER (WHERE state = {int(ThreadState.RUNNING)}),
+            sum(end_ns - start_ns) FILTER (WHERE state <> {int(ThreadState.RUNNING)} AND n.text = $preempted),
+            sum(end_ns - start_ns) FILTER (WHERE state <> {int(ThreadState.RUNNING)}
+                AND n.text IS DISTINCT FROM $preempted)
+        FROM stored.sched_slices s LEFT JOIN stored.names n ON n.name_id = s.reason
+        WHERE capture = $capture AND process = $process AND thread = $thread""",
+        {"capture": capture, "process": process, "thread": thread, "preempted": _PREEMPTED},
+    ).fetchone() or (None, None, None)
+    times = [int(x or 0) for x in (running, runnable, blocked)]
+    total = sum(times)
+    return tuple(time / total for time in times) if total else (None, None, None)
