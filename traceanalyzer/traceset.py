@@ -15,6 +15,7 @@ import duckdb
 
 from traceanalyzer.errors import StoreBusyError, StoreError, UsageError
 from traceanalyzer.passes.answer import Answer
+from traceanalyzer.passes.fitness import spoiled
 from traceanalyzer.passes.query import is_locked, query
 from traceanalyzer.passes.registry import PASSES
 from traceanalyzer.passes.scope import Scope, quality_warnings, resolve
@@ -174,6 +175,7 @@ class TraceSet:
                 return self._answer(compute, selection, every_source=every_source)
             raise StoreError(f"{self.path}: the store cannot be read: {one_line(error)}") from error
         if answer.command not in ("info", "sql"):
+            answer.warnings = spoiled(scope, answer.command) + answer.warnings
             answer.warnings += quality_warnings(self._connection, scope.captures)
         return answer
 

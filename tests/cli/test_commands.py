@@ -112,7 +112,7 @@ def test_every_command_has_help_and_examples_and_stands_in_the_docs(entry):
 def test_options_reach_the_question(call, fake):
     words = (
         "--run a --rank 0,2 --device 1 --source nsys --steps 3-7 --window 0.5:2 --lane compute --top 5 "
-        "--step-range s --input-range i --user-code u"
+        "--step-range s --input-range i --user-code u --under w --by step"
     )
     call("gaps", *words.split())
     assert fake[-1] == (
@@ -129,13 +129,15 @@ def test_options_reach_the_question(call, fake):
             "step_range": "s",
             "input_range": "i",
             "user_code": "u",
+            "under": "w",
+            "by": "step",
             "top": 5,
         },
     )
 
 
 @pytest.mark.parametrize(
-    "question", ["info", "gaps", "ledger", "steps", "kernels", "streams", "launches", "throughput"]
+    "question", ["info", "gaps", "ledger", "steps", "ranges", "kernels", "streams", "launches", "throughput"]
 )
 def test_questions_take_a_store_or_raw_files(call, fake, question):
     assert call(question, "--db", "job.duckdb").code == 0

@@ -12,10 +12,10 @@ from traceanalyzer.passes.idle.lanes import DeviceGaps, devices_with_gaps
 from traceanalyzer.passes.idle.scheduling import THREADS, thread_rows
 from traceanalyzer.passes.idle.stacks import StackTree
 from traceanalyzer.passes.idle.totals import LargestPieces
-from traceanalyzer.passes.operations import NULL, Operations
+from traceanalyzer.passes.operations import NULL
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.schema.column import Column, Type
-from traceanalyzer.schema.kinds import Lane, OpKind
+from traceanalyzer.schema.kinds import Lane
 from traceanalyzer.units import Unit
 
 Ints = NDArray[np.int64]
@@ -160,12 +160,10 @@ def gaps(scope: Scope) -> Answer:
     rows: dict[str, list[tuple[object, ...]]] = {spec.name: [] for spec in TABLES}
     top = scope.selection.top
     tree = StackTree(scope)
-    graphs = 0
     stacks: list[tuple[DeviceOfCapture, int, int, int, int, int]] = []
     grouped: list[GroupRow] = []
     findings = IdleFindings(scope)
     for part in devices_with_gaps(scope, tree):
-        graphs += graph_launches(part.ops)
         account = DeviceAccount(scope, tree, part)
         names = thread_names(scope, part.device)
         rows["devices"].append(_device_row(part, scope.selection.lane))
@@ -191,7 +189,7 @@ def gaps(scope: Scope) -> Answer:
     answer = Answer(
         "gaps",
         tables,
-        warnings=[*scope.warnings, *graph_warnings(graphs)],
+        warnings=list(scope.warnings),
         default_table="stacks" if scope.selection.by is None else BY.name,
         notes=[_heading(scope)],
     )
@@ -199,20 +197,6 @@ def gaps(scope: Scope) -> Answer:
     if not rows["devices"]:
         answer.warnings.append(nothing_selected(scope))
     return answer
-
-
-def graph_launches(ops: Operations) -> int:
-    """How many operations are graph launches that were recorded without their nodes."""
-    return int((ops.kind == int(OpKind.GRAPH)).sum())
-
-
-def graph_warnings(count: int) -> list[str]:
-    """Says where graphs count as compute because their nodes were not recorded."""
-    if not count:
-        return []
-    return [
-        f"{count:,} graph launches were recorded without their nodes: each counts as one operation of the compute lane"
-    ]
 
 
 def nothing_selected(scope: Scope) -> str:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
+from traceanalyzer.passes.fitness import fitness
 from traceanalyzer.passes.gaps import CAPTURE, RANK
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.schema.column import Column, Type
@@ -99,7 +100,7 @@ class _Facts:
 
 
 def info(scope: Scope) -> Answer:
-    """Tables `captures`, `devices`, `answers`, `quality` of the selected captures."""
+    """Tables `captures`, `devices`, `answers`, `fitness`, `quality` of the selected captures."""
     where = f"WHERE capture IN {scope.numbers()}"
     connection = scope.connection
     captures = connection.execute(
@@ -127,6 +128,7 @@ def info(scope: Scope) -> Answer:
         Frame.of_rows(CAPTURE_TABLE, captures),
         Frame.of_rows(DEVICE_TABLE, devices),
         Frame.of_rows(ANSWERS, answers),
+        fitness(scope),
         Frame.of_rows(QUALITY_TABLE, quality),
     )
     loud = {s.name.lower() for s in (Severity.WARNING, Severity.ERROR)}

@@ -11,8 +11,6 @@ from traceanalyzer.passes.gaps import (
     DEVICE,
     RANK,
     RUN,
-    graph_launches,
-    graph_warnings,
     nothing_selected,
 )
 from traceanalyzer.passes.idle.lanes import DeviceGaps, devices_with_gaps
@@ -66,10 +64,8 @@ def ledger(scope: Scope) -> Answer:
     """
     rows: list[tuple[object, ...]] = []
     totals: list[tuple[object, ...]] = []
-    graphs = 0
     for part in devices_with_gaps(scope, StackTree(scope)):
         device = part.device
-        graphs += graph_launches(part.ops)
         place = (device.run, device.capture, device.rank, device.device)
         low, high = part.ops.span
         sums = _sums(scope, part)
@@ -85,7 +81,7 @@ def ledger(scope: Scope) -> Answer:
     answer = Answer(
         "ledger",
         {"ledger": Frame.of_rows(LEDGER, rows), "totals": Frame.of_rows(TOTALS, totals)},
-        warnings=[*scope.warnings, *graph_warnings(graphs)],
+        warnings=list(scope.warnings),
         default_table="ledger",
         notes=[scope.note()],
     )

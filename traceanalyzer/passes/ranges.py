@@ -11,7 +11,6 @@ from traceanalyzer.passes.answer import Answer, Frame, TableSpec
 from traceanalyzer.passes.idle.backward import load_waiting
 from traceanalyzer.passes.idle.lanes import DeviceGaps, devices_with_gaps
 from traceanalyzer.passes.idle.stacks import StackTree
-from traceanalyzer.passes.idle.step_functions import StepFunction
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kinds import EventKind
@@ -135,13 +134,15 @@ def _launched_inside(
     known = at < len(order)
     known[known] &= ops.op_id[order[at[known]]] == got["op_id"][known]
     op = order[at[known]]
+    if not len(op):
+        return
     node, process, thread, launched = (np.asarray(got[c])[known] for c in ("node", "process", "thread", "launched"))
     waiting = np.full(len(op), -1, np.int32)
     threads = groups(process, thread)
     for number, row in enumerate(threads.row.tolist()):
         mine = threads.of_row == number
         function = load_waiting(scope, tree, device.capture, int(process[row]), int(thread[row]))
-        waiting[mine] = _at(function, launched[mine])
+        waiting[mine] = function.at_instants(launched[mine])
     inside: dict[int, list[NDArray[np.intp]]] = {}
     stacks = groups(node, waiting)
     by_stack = np.split(np.argsort(stacks.of_row, kind="stable"), np.cumsum(stacks.counts())[:-1])
@@ -150,10 +151,3 @@ def _launched_inside(
             inside.setdefault(k, []).append(op[members])
     for k, parts in inside.items():
         yield k, np.concatenate(parts)
-
-
-def _at(function: StepFunction, instants: Ints) -> NDArray[np.int32]:
-    k = np.searchsorted(function.at, instants, side="right") - 1
-    if not function:
-        return np.full(len(instants), -1, np.int32)
-    return np.where(k >= 0, function.value[np.maximum(k, 0)], -1).astype(np.int32)

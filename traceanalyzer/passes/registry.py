@@ -10,9 +10,10 @@ from traceanalyzer.passes import steps as _steps
 from traceanalyzer.passes import streams as _streams
 from traceanalyzer.passes import throughput as _throughput
 from traceanalyzer.passes.base import Pass
+from traceanalyzer.passes.fitness import FITNESS
 
 PASSES: dict[str, Pass] = {
-    "info": Pass(_info.info, (_info.CAPTURE_TABLE, _info.DEVICE_TABLE, _info.ANSWERS, _info.QUALITY_TABLE)),
+    "info": Pass(_info.info, (_info.CAPTURE_TABLE, _info.DEVICE_TABLE, _info.ANSWERS, FITNESS, _info.QUALITY_TABLE)),
     "gaps": Pass(_gaps.gaps, _gaps.TABLES),
     "ledger": Pass(_ledger.ledger, (_ledger.LEDGER, _ledger.TOTALS)),
     "steps": Pass(_steps.steps, (_steps.STEPS,)),

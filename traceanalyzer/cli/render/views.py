@@ -36,11 +36,12 @@ VIEWS = {
         ),
     ),
     "info": View(
-        shown=("captures", "devices", "answers", "quality"),
+        shown=("captures", "devices", "answers", "fitness", "quality"),
         columns={
             "captures": ("run", "capture", "source", "tool_version", "rank", "world_size", "host", "path"),
             "devices": ("run", "capture", "rank", "device", "name", "n_ops"),
             "answers": ("run", "capture", "question", "answerable", "reason"),
+            "fitness": ("capture", "check", "state", "text", "spoils"),
             "quality": ("run", "capture", "severity", "code", "count", "text"),
         },
         hints=(("traceanalyzer gaps", "why the GPUs were idle"),),

@@ -3,6 +3,7 @@
 Rates are of the counted device steps: without warm-up, and without a first step whose beginning was not recorded.
 """
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,7 @@ from traceanalyzer.passes.step_marks import device_steps, first_is_incomplete, w
 
 Ints = NDArray[np.int64]
 NO_BLAME = -1
+_THREAD_NAME = re.compile(r"thread \d+ \(([^()]*)\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class DeviceAccount:
         self._touched = np.full(len(part.start), self._under is None)
         self.all, self._rates = IdleTotals(), IdleTotals()
         self._by_step, self._by_thread, self._by_blame_step = KeyedTotals(), KeyedTotals(), KeyedTotals()
-        self._by_blame_thread = KeyedTotals()
+        self._by_blame_thread, self._by_waiting = KeyedTotals(), KeyedTotals()
         for pieces in part.pieces():
             self._add(pieces)
 
@@ -81,6 +83,16 @@ class DeviceAccount:
         self._by_thread.add(thread, length)
         self._by_blame_thread.add(blame * (len(self.threads) + 1) + thread, length)
         self._by_blame_step.add(blame * len(self.steps) + step, length)
+        self._add_waiting(pieces, thread - 1, blame == 0)
+
+    def _add_waiting(self, pieces: Pieces, thread: Ints, blameless: NDArray[np.bool_]) -> None:
+        """Of what no code of the user owns: for whom it was done."""
+        label = np.append(self._tree.blame_label(), NO_BLAME)
+        for number, owner in enumerate(self.part.attribution.threads):
+            mine = np.flatnonzero(blameless & (thread == number)) if owner.waiting else ()
+            if len(mine):
+                waiting = owner.waiting.at_instants(pieces.start[mine])
+                self._by_waiting.add(label[waiting].astype(np.int64) + 1, pieces.length[mine])
 
     @property
     def idle_ns(self) -> int:
@@ -99,6 +111,11 @@ class DeviceAccount:
     def gains(self) -> dict[tuple[int, int, int], int]:
         """Idle time in counted steps by cause, reason and stack."""
         return {(cause, reason, node): idle for cause, reason, node, idle, _ in self._rates.groups()}
+
+    def waiting_blame(self) -> str | None:
+        """The blame of the thread that waits inside `backward` for most of what no code of the user owns."""
+        found = {key: idle for key, idle, _ in self._by_waiting.rows() if key > 0}
+        return self._tree.labels[max(found, key=lambda k: (found[k], -k)) - 1].text if found else None
 
     def by_step(self) -> list[tuple[int | None, int, int]]:
         """(step, idle, pieces); None outside of all steps."""
@@ -158,7 +175,7 @@ def thread_text(account: DeviceAccount, number: int, names: dict[tuple[int, int]
     owner = account.threads[number]
     if owner.thread == owner.process:
         return "the main thread"
-    name = names.get((owner.process, owner.thread))
+    name = _THREAD_NAME.sub(r"\1", names.get((owner.process, owner.thread), ""))
     return f"thread {owner.thread}" + (f" ({name})" if name else "")
 
 

@@ -12,6 +12,7 @@ from traceanalyzer.passes.idle.step_functions import NOTHING, StepFunction, firs
 from traceanalyzer.passes.idle.threads import ThreadEvents, ThreadSweep
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.schema.kinds import EventKind
+from traceanalyzer.store.database import first_row
 
 
 def load_waiting(scope: Scope, tree: StackTree, capture: int, process: int, thread: int) -> StepFunction:
@@ -36,10 +37,8 @@ def load_waiting(scope: Scope, tree: StackTree, capture: int, process: int, thre
 
 def records_frames(scope: Scope, capture: int) -> bool:
     """Whether Python frames were recorded as events."""
-    row = scope.connection.execute(
-        f"SELECT 1 FROM stored.cpu_events WHERE capture = ? AND kind = {int(EventKind.PYTHON_FRAME)} LIMIT 1", [capture]
-    ).fetchone()
-    return row is not None
+    query = f"SELECT 1 FROM stored.cpu_events WHERE capture = ? AND kind = {int(EventKind.PYTHON_FRAME)} LIMIT 1"
+    return first_row(scope.connection.execute(query, [capture])) is not None
 
 
 def _waits(scope: Scope, tree: StackTree, flag: np.ndarray, capture: int, process: int, thread: int) -> StepFunction:

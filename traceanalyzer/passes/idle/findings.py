@@ -102,6 +102,8 @@ class IdleFindings:
             amount, spread = f"{blamed.idle_ns / 1e6:,.1f} ms of {idle / 1e6:,.1f} ms idle on {where}", ""
         thread = _largest(blamed.threads) if blamed.threads else -1
         who = f"{blamed.blame}, {WORDS[cause]}" if blamed.blame else f"{WORDS[cause]}, outside of code of yours"
+        if blamed.blame is None and (waiting := account.waiting_blame()):
+            who += f" ({waiting} waits for it in a backward pass)"
         on = f" on {thread_text(account, thread, names)}" if thread >= 0 else ""
         rest = [f"{100 * ns / blamed.idle_ns:.0f} % {Cause(c).text}" for c, ns in _sorted(blamed.causes) if c != cause]
         also = f"; also {', '.join(rest[:2])}" if rest and blamed.causes[cause] < 0.9 * blamed.idle_ns else ""

@@ -5,6 +5,7 @@ from traceanalyzer.passes.idle.accounts import DeviceAccount
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kinds import ThreadState
+from traceanalyzer.store.database import first_row
 from traceanalyzer.units import Unit
 
 THREADS = TableSpec(
@@ -47,15 +48,18 @@ def thread_rows(scope: Scope, account: DeviceAccount, names: dict[tuple[int, int
 
 
 def _scheduled(scope: Scope, capture: int, process: int, thread: int) -> tuple[float | None, ...]:
-    running, runnable, blocked = scope.connection.execute(
-        f"""SELECT sum(end_ns - start_ns) FILTER (WHERE state = {int(ThreadState.RUNNING)}),
-            sum(end_ns - start_ns) FILTER (WHERE state <> {int(ThreadState.RUNNING)} AND n.text = $preempted),
-            sum(end_ns - start_ns) FILTER (WHERE state <> {int(ThreadState.RUNNING)}
-                AND n.text IS DISTINCT FROM $preempted)
-        FROM stored.sched_slices s LEFT JOIN stored.names n ON n.name_id = s.reason
-        WHERE capture = $capture AND process = $process AND thread = $thread""",
-        {"capture": capture, "process": process, "thread": thread, "preempted": _PREEMPTED},
-    ).fetchone() or (None, None, None)
+    row = first_row(
+        scope.connection.execute(
+            f"""SELECT sum(end_ns - start_ns) FILTER (WHERE state = {int(ThreadState.RUNNING)}),
+                sum(end_ns - start_ns) FILTER (WHERE state <> {int(ThreadState.RUNNING)} AND n.text = $preempted),
+                sum(end_ns - start_ns) FILTER (WHERE state <> {int(ThreadState.RUNNING)}
+                    AND n.text IS DISTINCT FROM $preempted)
+            FROM stored.sched_slices s LEFT JOIN stored.names n ON n.name_id = s.reason
+            WHERE capture = $capture AND process = $process AND thread = $thread""",
+            {"capture": capture, "process": process, "thread": thread, "preempted": _PREEMPTED},
+        )
+    )
+    running, runnable, blocked = row or (None, None, None)
     times = [int(x or 0) for x in (running, runnable, blocked)]
     total = sum(times)
     return tuple(time / total for time in times) if total else (None, None, None)

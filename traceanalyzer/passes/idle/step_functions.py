@@ -21,6 +21,13 @@ class StepFunction:
     def __bool__(self) -> bool:
         return len(self.at) > 0
 
+    def at_instants(self, instants: Ints) -> NDArray[np.integer]:
+        """The values at some instants."""
+        if not len(self.at):
+            return np.full(len(instants), -1, np.int32)
+        k = np.searchsorted(self.at, instants, side="right") - 1
+        return np.where(k >= 0, self.value[np.maximum(k, 0)], -1)
+
     def touches(self, start: Ints, end: Ints) -> NDArray[np.bool_]:
         """Which of some disjoint ascending intervals hold an instant at which there is a value."""
         low, high = np.searchsorted(self.at, (start[0], end[-1])) if len(start) else (0, 0)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from traceanalyzer.numeric.nesting import NEVER, cut_intervals, depths, extents, innermost_open, opening_order
 from traceanalyzer.passes.idle.stacks import NO_STACK, StackTree
 from traceanalyzer.passes.scope import Scope
+from traceanalyzer.store.database import first_row
 
 Ints = NDArray[np.int64]
 Narrow = NDArray[np.int32]
@@ -62,9 +63,11 @@ class ThreadEvents:
 def fetch_events(scope: Scope, capture: int, process: int, thread: int) -> tuple[Ints, Narrow, Narrow, Narrow]:
     """Start, length, stack node and number of the events of a thread that nest, in narrow columns."""
     parts = []
-    row = scope.connection.execute(
-        "SELECT min(event_id), max(event_id) FROM stored.cpu_events WHERE capture = ?", [capture]
-    ).fetchone()
+    row = first_row(
+        scope.connection.execute(
+            "SELECT min(event_id), max(event_id) FROM stored.cpu_events WHERE capture = ?", [capture]
+        )
+    )
     low, high = row if row and row[0] is not None else (0, -1)
     for first in range(low, high + 1, _ROWS):
         got = scope.connection.execute(

@@ -1,0 +1,300 @@
+"""Fitness: what a capture cannot tell, or tells wrong, and which questions that spoils.
+
+Every check ends in one of three states: fine, problem, or could not look. "Could not look" is no sign of either.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import duckdb
+
+from traceanalyzer.passes.answer import Frame, TableSpec
+from traceanalyzer.passes.scope import Scope
+from traceanalyzer.schema.column import Column, Type
+from traceanalyzer.schema.kinds import EventKind, OpKind, SampleKind
+from traceanalyzer.store.database import first_row
+from traceanalyzer.units import Unit, format_value
+
+FINE, PROBLEM, UNKNOWN = "fine", "problem", "could not look"
+
+FITNESS = TableSpec(
+    "fitness",
+    "What a capture cannot tell, or tells wrong, and which questions that spoils.",
+    (
+        Column("capture", Type.INT32, "Capture: `captures.capture`."),
+        Column("check", Type.TEXT, "What was looked at."),
+        Column("state", Type.TEXT, f"{FINE}, {PROBLEM}, or {UNKNOWN}."),
+        Column("text", Type.TEXT, "What was found."),
+        Column("spoils", Type.TEXT, "Questions that it spoils, or would."),
+    ),
+    cut=False,
+)
+
+LOST_SHARE = 0.02
+"""Share of launches without a device record from which on records count as lost."""
+BUSY_SHARE = 0.05
+"""Share of the span from which on operations in flight, or overhead of the profiler, are a problem."""
+STREAM_SHARE = 0.01
+"""Share of operations on streams without launches from which on they are a problem."""
+SAMPLES_A_STEP = 20
+"""With fewer samples a step than this, samples say little of a step."""
+
+_LAUNCH_NAMES = (
+    "SELECT name_id FROM stored.names"
+    " WHERE regexp_matches(text, '^(cuda|cu|hip)\\w*(LaunchKernel|LaunchCooperative|GraphLaunch)', 'i')"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Capture:
+    """A capture that is looked at: its row of the catalogue, and how long its operations span."""
+
+    connection: duckdb.DuckDBPyConnection
+    number: int
+    run: str
+    source: str
+    ops: int
+    span_ns: int
+
+    def one(self, query: str, **more: object) -> tuple[object, ...]:
+        """The one row of a query about the capture."""
+        own = {"capture": self.number} if "$capture" in query else {}
+        return first_row(self.connection.execute(query, own | more)) or ()
+
+
+_Result = tuple[str, str] | None
+"""State and text; None where the question does not arise."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    name: str
+    spoils: tuple[str, ...]
+    look: Callable[[_Capture], _Result]
+
+
+def _device_records(capture: _Capture) -> _Result:
+    launches, launched = (
+        int(str(x or 0))
+        for x in capture.one(
+            f"""SELECT (SELECT count(*) FROM stored.cpu_events WHERE capture = $capture
+                    AND kind = {int(EventKind.API_CALL)} AND name IN ({_LAUNCH_NAMES})),
+                (SELECT count(*) FROM stored.gpu_ops WHERE capture = $capture AND launch_event_id IS NOT NULL)"""
+        )
+    )
+    if not launches:
+        return UNKNOWN, "no launch was recorded, so it is not known how many operations there should be"
+    if not capture.ops:
+        return PROBLEM, f"{launches:,} launches but no device operation: the records of the device are lost"
+    if launches - launched <= LOST_SHARE * launches:
+        return FINE, f"{launches:,} launches, {launched:,} operations with a launch"
+    # A driver call inside of a runtime call is the same launch: only now, since this is more work, count them once.
+    launches, lost = (
+        int(str(x or 0))
+        for x in capture.one(
+            f"""SELECT count(*), count(*) FILTER (o.correlation_id IS NULL) FROM (
+                SELECT DISTINCT process, correlation_id FROM stored.cpu_events WHERE capture = $capture
+                    AND kind = {int(EventKind.API_CALL)} AND name IN ({_LAUNCH_NAMES}) AND correlation_id IS NOT NULL
+            ) e LEFT JOIN (
+                SELECT DISTINCT process, correlation_id FROM stored.gpu_ops WHERE capture = $capture
+            ) o ON o.process = e.process AND o.correlation_id = e.correlation_id"""
+        )
+    )
+    if lost > LOST_SHARE * launches:
+        return PROBLEM, f"{lost:,} of {launches:,} launches have no device record: lost, or made after recording ended"
+    return FINE, f"{launches:,} launches, {launched:,} operations with a launch"
+
+
+def _in_flight(capture: _Capture) -> _Result:
+    if not capture.ops:
+        return None
+    count, busy = (
+        int(str(x or 0))
+        for x in capture.one(
+            """WITH first AS (
+                SELECT process, stream, min(start_ns) AS start_ns FROM stored.gpu_ops
+                WHERE capture = $capture AND launch_event_id IS NOT NULL GROUP BY process, stream
+            )
+            SELECT count(*), sum(o.end_ns - o.start_ns) FROM stored.gpu_ops o JOIN first f
+                ON f.process IS NOT DISTINCT FROM o.process AND f.stream IS NOT DISTINCT FROM o.stream
+            WHERE o.capture = $capture AND o.launch_event_id IS NULL AND o.start_ns <= f.start_ns"""
+        )
+    )
+    if not count:
+        return FINE, "no operation was in flight when recording began"
+    text = f"{count:,} operations ({_time(busy)}) were launched before recording began"
+    return (PROBLEM if busy > BUSY_SHARE * capture.span_ns else FINE), text
+
+
+def _graphs(capture: _Capture) -> _Result:
+    if not capture.ops:
+        return None
+    (count,) = capture.one(
+        f"SELECT count(*) FROM stored.gpu_ops WHERE capture = $capture AND kind = {int(OpKind.GRAPH)}"
+    )
+    if not count:
+        return FINE, "no graph was recorded without its nodes"
+    return PROBLEM, (
+        f"{count:,} graph launches were recorded without their nodes: each counts as one"
+        " operation of the compute lane, and idle time inside of it is not seen"
+    )
+
+
+def _streams(capture: _Capture) -> _Result:
+    if not capture.ops:
+        return None
+    streams, count = (
+        int(str(x or 0))
+        for x in capture.one(
+            """SELECT count(*), sum(n) FROM (
+                SELECT count(*) AS n FROM stored.gpu_ops WHERE capture = $capture
+                GROUP BY process, device, stream HAVING count(launch_event_id) = 0
+            )"""
+        )
+    )
+    if not streams:
+        return FINE, "every stream has launches in the file"
+    text = f"{streams:,} streams with {count:,} operations have no launch in the file"
+    return (PROBLEM if count > STREAM_SHARE * capture.ops else FINE), text
+
+
+def _steps(capture: _Capture) -> _Result:
+    steps, empty = (
+        int(str(x or 0))
+        for x in capture.one(
+            """SELECT count(*), count(*) FILTER (o.step IS NULL)
+            FROM stored.steps s LEFT JOIN (SELECT DISTINCT step FROM stored.gpu_ops WHERE capture = $capture) o
+                ON o.step = s.step WHERE s.capture = $capture"""
+        )
+    )
+    if not steps:
+        return UNKNOWN, "no step is marked"
+    if empty:
+        return PROBLEM, f"in {empty:,} of {steps:,} steps nothing was launched"
+    return FINE, f"{steps:,} steps, operations were launched in each"
+
+
+def _overhead(capture: _Capture) -> _Result:
+    if not capture.span_ns:
+        return None
+    count, total = (
+        int(str(x or 0))
+        for x in capture.one(
+            f"""SELECT count(*), sum(e.end_ns - e.start_ns) FROM stored.cpu_events e
+            WHERE e.capture = $capture AND e.kind = {int(EventKind.OVERHEAD)}"""
+        )
+    )
+    if not count:
+        return UNKNOWN, "the profiler recorded no overhead of its own, which does not mean that it had none"
+    share = total / capture.span_ns
+    text = f"the profiler recorded {_time(total)} of its own work, {100 * share:.1f} % of the span"
+    return (PROBLEM if share > BUSY_SHARE else FINE), text
+
+
+def _sampling(capture: _Capture) -> _Result:
+    count, interval, step = capture.one(
+        f"""SELECT
+            (SELECT count(*) FROM stored.samples WHERE capture = $capture AND kind = {int(SampleKind.PYTHON)}),
+            (SELECT median(d)::BIGINT FROM (
+                SELECT t_ns - lag(t_ns) OVER (PARTITION BY process, thread ORDER BY t_ns) AS d FROM stored.samples
+                WHERE capture = $capture AND kind = {int(SampleKind.PYTHON)})),
+            (SELECT median(end_ns - start_ns)::BIGINT FROM stored.steps WHERE capture = $capture)"""
+    )
+    if not count:
+        return None
+    if interval is None or step is None:
+        return UNKNOWN, "no two samples of a thread, or no steps to compare their distance with"
+    text = f"a sample of a Python stack every {_time(int(str(interval)))}, a step takes {_time(int(str(step)))}"
+    return (PROBLEM if SAMPLES_A_STEP * int(str(interval)) > int(str(step)) else FINE), text
+
+
+def _ranks(capture: _Capture) -> _Result:
+    world, ranks = capture.one(
+        """SELECT max(c.world_size), count(DISTINCT r.rank) FROM stored.captures c LEFT JOIN (
+            SELECT capture, rank FROM stored.captures UNION SELECT capture, rank FROM stored.processes
+            UNION SELECT capture, rank FROM stored.devices) r ON r.capture = c.capture
+        WHERE c.run = $run""",
+        run=capture.run,
+    )
+    if world is None:
+        return None
+    missing = int(str(world)) - int(str(ranks))
+    if missing > 0:
+        return PROBLEM, f"{ranks} of {world} ranks are in the run: who waits for the others is not seen"
+    return FINE, f"all {world} ranks are in the run"
+
+
+def _start_skew(capture: _Capture) -> _Result:
+    count, known, skew = capture.one(
+        """SELECT count(*), count(utc_offset_ns), max(start_ns + utc_offset_ns) - min(start_ns + utc_offset_ns)
+        FROM stored.captures WHERE run = $run AND source = $source AND rank IS NOT NULL""",
+        run=capture.run,
+        source=capture.source,
+    )
+    if int(str(count or 0)) < 2:
+        return None
+    if known != count:
+        return UNKNOWN, "not every file of the run tells the time of day"
+    text = f"recording began within {_time(int(str(skew)))} on the ranks of the run"
+    return (PROBLEM if int(str(skew)) > capture.span_ns / 2 else FINE), text
+
+
+_TIMELINE = ("gaps", "ledger", "steps")
+CHECKS = (
+    _Check("device_records", (*_TIMELINE, "ranges", "kernels", "streams", "launches"), _device_records),
+    _Check("in_flight", ("launches", "collectives"), _in_flight),
+    _Check("graphs", (*_TIMELINE, "ranges", "launches"), _graphs),
+    _Check("streams", ("gaps", "ranges", "launches"), _streams),
+    _Check("steps", ("steps",), _steps),
+    _Check("profiler_overhead", (*_TIMELINE, "ranges", "launches"), _overhead),
+    _Check("sampling", ("gaps", "ranges"), _sampling),
+    _Check("ranks", ("collectives", "imbalance"), _ranks),
+    _Check("start_skew", ("collectives", "imbalance"), _start_skew),
+)
+"""A new check is one function and one line here."""
+
+
+def fitness(scope: Scope) -> Frame:
+    """Table `fitness` of the selected captures: a row for every check whose question arises."""
+    rows = [
+        (capture.number, check.name, state, text, ", ".join(check.spoils))
+        for capture in _captures(scope)
+        for check in CHECKS
+        for state, text in _looked(check, capture)
+    ]
+    return Frame.of_rows(FITNESS, rows)
+
+
+def spoiled(scope: Scope, question: str) -> list[str]:
+    """What spoils a question, in sentences; the same of several captures once."""
+    found: dict[str, list[int]] = {}
+    for capture in _captures(scope):
+        for check in CHECKS:
+            if question in check.spoils:
+                for state, text in _looked(check, capture):
+                    if state == PROBLEM:
+                        found.setdefault(text, []).append(capture.number)
+    several = len(scope.captures) > 1
+    return [
+        (f"capture {', '.join(map(str, numbers))}: " if several else "") + f"{text} (`traceanalyzer info` has more)"
+        for text, numbers in found.items()
+    ]
+
+
+def _looked(check: _Check, capture: _Capture) -> list[tuple[str, str]]:
+    found = check.look(capture)
+    return [] if found is None else [found]
+
+
+def _captures(scope: Scope) -> Iterator[_Capture]:
+    rows = scope.connection.execute(
+        f"""SELECT c.capture, c.run, c.source, count(o.op_id), coalesce(max(o.end_ns) - min(o.start_ns), 0)::BIGINT
+        FROM stored.captures c LEFT JOIN stored.gpu_ops o ON o.capture = c.capture
+        WHERE c.capture IN {scope.numbers()} AND c.source <> 'ncu' GROUP BY ALL ORDER BY c.capture"""
+    ).fetchall()
+    for number, run, source, ops, span in rows:
+        yield _Capture(scope.connection, number, run, source, ops, span)
+
+
+def _time(ns: int) -> str:
+    return format_value(ns, Unit.NS)
