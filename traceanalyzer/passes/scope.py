@@ -50,6 +50,13 @@ class Scope:
         ).fetchall()
         return dict(rows)
 
+    def whose(self, device: DeviceOfCapture) -> str:
+        """A device in words: by its rank, and by its capture where several have a device of that rank and number."""
+        same = [d for d in self.devices if (d.rank, d.device) == (device.rank, device.device)]
+        rank = [] if device.rank is None else [f"rank {device.rank}"]
+        capture = [f"capture {device.capture}"] if len(same) > 1 else []
+        return ", ".join([*rank, f"device {device.device}", *capture])
+
     def note(self) -> str:
         """The selected runs, in words."""
         return f"run {', '.join(self.runs)}" if self.runs else "empty store"
