@@ -129,7 +129,7 @@ def test_options_reach_the_question(call, fake):
             "step_range": "s",
             "input_range": "i",
             "user_code": "u",
-            "top": 5,
+            "top": 6,  # one more than is printed, which tells whether any are cut
         },
     )
 

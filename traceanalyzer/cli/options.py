@@ -89,6 +89,11 @@ class Asked:
     quiet: bool = False
 
     @property
+    def rows(self) -> int:
+        """Rows of each list to ask for: one more than `top`, so that the printer knows where it cuts."""
+        return self.top + 1 if self.top else 0
+
+    @property
     def inputs(self) -> str:
         """The files or the store as the command line named them, quoted for a shell; empty if it named none."""
         return shlex.join([*(["--db", str(self.db)] if self.db else []), *map(str, self.traces)])

@@ -36,9 +36,9 @@ def command(asked: Asked) -> None:
     """
     beneath = None
     with opened(asked) as traces:
-        answer = traces.gaps(**asked.selection, top=asked.top)
+        answer = traces.gaps(**asked.selection, top=asked.rows)
         if asked.form == "table" and asked.table is None and asked.selection["lane"] == "device" and _hides(answer):
-            beneath = traces.gaps(**asked.selection | {"lane": "compute"}, top=asked.top)
+            beneath = traces.gaps(**asked.selection | {"lane": "compute"}, top=asked.rows)
     show(asked, answer, beneath)
 
 

@@ -20,4 +20,4 @@ def command(asked: Asked) -> None:
       traceanalyzer steps trace.json.gz          # straight from a file
       traceanalyzer steps --step-range '^train_step'    # NVTX ranges of your own as steps
     """
-    answer_question(asked, lambda traces: traces.steps(**asked.selection, top=asked.top))
+    answer_question(asked, lambda traces: traces.steps(**asked.selection, top=asked.rows))
