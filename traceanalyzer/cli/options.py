@@ -44,7 +44,7 @@ _SELECTION = {
     "warmup": click.option(
         "--warmup", type=click.IntRange(min=0), metavar="N", help="Leading steps left out of rates.  [default: found]"
     ),
-    "step_range": click.option("--step-range", metavar="REGEX", help="NVTX ranges that mark a step."),
+    "step_range": click.option("--step-range", metavar="REGEX", help="NVTX ranges, by whole names, that mark a step."),
     "input_range": click.option("--input-range", metavar="REGEX", help="Ranges in which the program waits for input."),
     "user_code": click.option(
         "--user-code", metavar="REGEX", help="Packages that count as your own code for the blame."

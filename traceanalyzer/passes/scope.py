@@ -1,5 +1,6 @@
 """Which captures and devices a question is about, and the names behind the numbers."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -88,7 +89,31 @@ def resolve(connection: duckdb.DuckDBPyConnection, selection: Selection, *, ever
     warnings: list[str] = []
     if not every_source:
         captures, devices = _one_source_a_rank(connection, captures, devices, warnings)
+    warnings += _unmatched_step_range(connection, selection, [c[0] for c in captures])
     return Scope(connection, selection, tuple(runs), tuple(c[0] for c in captures), tuple(devices), warnings)
+
+
+def _unmatched_step_range(
+    connection: duckdb.DuckDBPyConnection, selection: Selection, captures: Sequence[int]
+) -> list[str]:
+    """Says that `--step-range` matches nothing, where that is so: then there are no steps."""
+    if selection.step_range is None:
+        return []
+    rows = connection.execute(
+        f"""SELECT DISTINCT n.text FROM stored.cpu_events e JOIN stored.names n ON n.name_id = e.name
+        WHERE e.capture IN (SELECT unnest(?::INTEGER[])) AND e.process IS NOT NULL
+            AND e.kind IN ({int(EventKind.RANGE)}, {int(EventKind.STEP_MARK)})""",
+        [list(captures)],
+    ).fetchall()
+    pattern = re.compile(selection.step_range)
+    if any(pattern.fullmatch(text) for (text,) in rows):
+        return []
+    said = f"--step-range {selection.step_range} matches the whole name of no range, so there are no steps"
+    if not rows:
+        return [f"{said}: no ranges were recorded"]
+    return [
+        f"{said}; `traceanalyzer sql \"SELECT DISTINCT name FROM cpu_events WHERE kind = 'range'\"` lists the names"
+    ]
 
 
 def _runs(known: list[str], selection: Selection) -> list[str]:

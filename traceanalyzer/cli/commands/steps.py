@@ -12,7 +12,8 @@ def command(asked: Asked) -> None:
     """Duration, busy and idle time of each step.
 
     Start, end and duration are the host's mark of the step; busy, idle, compute and communication are of the work
-    that was launched in it, on the device.
+    that was launched in it, on the device. Where work of neighbouring steps interleaves there, that is said: then a
+    single device step says little. A first step whose beginning was not recorded is marked incomplete.
 
     \b
     Examples:
