@@ -46,7 +46,8 @@ def query(scope: Scope, text: str) -> Answer:
     warnings = list(scope.warnings)
     if top and len(rows) > top:
         rows = rows[:top]
-        warnings.append(f"only the first {top} rows are shown; --top 0 shows all")
+        shown = "the first row is" if top == 1 else f"the first {top} rows are"
+        warnings.append(f"only {shown} shown; --top 0 shows all")
     plain = [[_plain(v) for v in row] for row in rows]
     by_column = list(zip(*plain, strict=True)) or [()] * len(names)
     columns = [

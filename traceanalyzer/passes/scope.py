@@ -10,6 +10,7 @@ from traceanalyzer.errors import UsageError
 from traceanalyzer.passes.selection import Selection
 from traceanalyzer.schema.kinds import EventKind, Severity
 from traceanalyzer.store.database import first_row
+from traceanalyzer.units import counted
 
 TIMELINES = ("torch", "nsys")
 """Sources that record what ran when, so that two of one rank tell the same."""
@@ -143,7 +144,7 @@ def quality_warnings(connection: duckdb.DuckDBPyConnection, captures: Sequence[i
     out = [f"{name}: {text}" + (f" ({count:,} times)" if count > 1 else "") for name, count, text in rows]
     rest = len(out) - MOST_WARNINGS
     return out[:MOST_WARNINGS] + (
-        [f"{rest} more warnings about the files; `traceanalyzer info` has them"] if rest > 0 else []
+        [f"{counted(rest, 'more warning')} about the files; `traceanalyzer info` tells all"] if rest > 0 else []
     )
 
 
