@@ -30,6 +30,8 @@ def value(column, number):
         return 0.125 if column.unit is Unit.SHARE else 98.5
     if column.name in ("grid", "block"):
         return f"({131072 + number}, 1024, 64)"
+    if column.name == "stack" and number == 1:
+        return []
     if column.name == "stack":
         return [f"outer (train.py:{number})", KERNEL, f"load_batch (data.py:{number})"]
     return SENTENCE if column.name in SENTENCES else KERNEL

@@ -3,7 +3,7 @@
 import html
 from collections.abc import Sequence
 
-from traceanalyzer.cli.render.layout import Kind, Shown, are_figures, fit, fitted, laid_out, plain
+from traceanalyzer.cli.render.layout import Kind, Shown, are_figures, fit, fitted, laid_out, plain, wrapped
 from traceanalyzer.cli.render.text import cell, heading, printable
 from traceanalyzer.cli.render.views import SENTENCES, View, columns_shown, frames_shown, view_of
 from traceanalyzer.passes.answer import Answer, Frame
@@ -56,7 +56,9 @@ def _terminal_table(answer: Answer, frame: Frame, top: int, width: int, titled: 
     for k, row in enumerate(body):
         lines += row
         if below is not None:
-            lines.append(" " * INDENT + (fit(below.cells[k], width - INDENT) if below.cells[k] else NO_STACK))
+            stack = below.cells[k]
+            more = [fit(stack, width - INDENT)] if stack else wrapped(NO_STACK, width - INDENT)
+            lines += [" " * INDENT + line for line in more]
     notes = [f"(too narrow for: {', '.join(shown[name].head for name in left_out)})"] if left_out else []
     return "\n".join([*(line.rstrip() for line in lines), *_cut_off(frame, top), *notes])
 
