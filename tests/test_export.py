@@ -47,6 +47,29 @@ def test_stored_tables_follow_run_rank_source_and_device(store, tmp_path, select
     assert len(read(tmp_path / "ops.parquet")) == count
 
 
+@pytest.mark.parametrize("name", ["k.csv", "k.JSON", "k.xlsx", "k.feather", "k.csv.gz"])
+def test_a_name_of_a_format_that_is_not_written_is_refused(store, tmp_path, name):
+    target = tmp_path / name
+    with traceanalyzer.open(store) as traces, pytest.raises(UsageError) as caught:
+        traces.export(target, tables=["gaps"])
+    text = f"{target}: export writes no {target.suffix.lower()} files; give a name that ends in .parquet or .arrow, or"
+    assert str(caught.value).startswith(text) and not target.exists()
+    printed = target.suffix.lower().removeprefix(".")
+    command = f"; for {printed} run: traceanalyzer sql 'SELECT * FROM gaps' --format {printed} --top 0 -o {target}"
+    assert (command in str(caught.value)) == (printed in ("csv", "json"))
+
+
+def test_other_dots_in_names_are_names(store, tmp_path):
+    (tmp_path / "old.csv").mkdir()
+    with traceanalyzer.open(store) as traces:
+        traces.export(tmp_path / "run.v2", tables=["gaps"])
+        traces.export(tmp_path / "old.csv", tables=["gaps"])
+        traces.export(tmp_path / "K.PARQUET", tables=["gaps"])
+    assert [(tmp_path / name).is_file() for name in ("run.v2/gaps.parquet", "old.csv/gaps.parquet", "K.PARQUET")] == [
+        True
+    ] * 3
+
+
 def test_a_source_that_is_not_there_is_said(store, tmp_path):
     with traceanalyzer.open(store) as traces, pytest.raises(UsageError, match="no capture by nsys"):
         traces.export(tmp_path / "ops.parquet", tables=["gpu_ops"], source="nsys")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from traceanalyzer.units import Unit, format_value
+from traceanalyzer.units import Unit, counted, format_value
 
 
 @pytest.mark.parametrize(
@@ -20,3 +20,8 @@ from traceanalyzer.units import Unit, format_value
 )
 def test_values_are_scaled_with_their_unit(value, unit, text):
     assert format_value(value, unit) == text
+
+
+def test_counts_agree_with_their_nouns():
+    assert [counted(n, "step") for n in (0, 1, 1_200)] == ["0 steps", "1 step", "1,200 steps"]
+    assert [counted(n, "launch", "launches") for n in (1, 2)] == ["1 launch", "2 launches"]

@@ -27,6 +27,11 @@ def _scaled(value: float, steps: tuple[tuple[int, str], ...], smallest: str) -> 
     return f"{value:,.0f} {smallest}"
 
 
+def counted(count: int, one: str, several: str | None = None) -> str:
+    """A count with its noun: `1 step`, `1,200 steps`; `several` where the plural takes more than an `s`."""
+    return f"{count:,} {one if count == 1 else several or one + 's'}"
+
+
 def format_value(value: object, unit: Unit) -> str:
     """A number as people read it: times and sizes scaled with their unit, shares as percent, counts grouped.
 

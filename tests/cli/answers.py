@@ -113,6 +113,7 @@ ANSWERS = {
     "info": lambda: plain("info", "captures", "devices", "answers", "quality"),
     "ledger": lambda: plain("ledger"),
     "steps": lambda: plain("steps"),
+    "ranges": lambda: plain("ranges"),
     "kernels": lambda: plain("kernels", "kernels", "operations"),
     "streams": lambda: plain("streams", "streams", "overlap", "concurrency"),
     "export": lambda: plain("export", "files"),

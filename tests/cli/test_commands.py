@@ -131,7 +131,7 @@ def test_options_reach_the_question(call, fake):
             "user_code": "u",
             "under": "w",
             "by": "step",
-            "top": 5,
+            "top": 6,  # one more than is printed, which tells whether any are cut
         },
     )
 

@@ -39,6 +39,11 @@ def test_bad_usage_is_one_line_and_exit_2(call, arguments):
     assert "\x1b" not in done.err and "Traceback" not in done.err
 
 
+def test_an_unknown_command_names_those_that_may_be_meant(call):
+    assert call("gap").err == "error: No such command 'gap'; did you mean gaps? (see 'traceanalyzer --help')\n"
+    assert "did you mean" not in call("zzzz").err
+
+
 def test_usage_error_names_the_option_and_the_help(call):
     assert "--no-such" in (err := call("gaps", "--no-such").err) and "traceanalyzer gaps --help" in err
 

@@ -1,6 +1,6 @@
 """README.md says what the commands print.
 
-Each fenced block below a comment `<!-- output: COMMAND -->` holds what the command prints on a terminal of 100 columns.
+Each fenced block below a comment `<!-- output: COMMAND -->` holds what the command prints in a pipe, 120 columns wide.
 `UPDATE_README=1 pytest tests/cli/test_readme.py` writes the blocks anew.
 """
 
@@ -26,12 +26,11 @@ def printed(command: str, folder: Path) -> str:
     done = subprocess.run(
         [sys.executable, "-m", *words],
         cwd=REPOSITORY,
-        env=os.environ
+        env={name: value for name, value in os.environ.items() if name != "COLUMNS"}
         | {
             "PYTHONPATH": str(REPOSITORY),
             "TRACEANALYZER_DB": str(folder / "readme.duckdb"),
             "XDG_CACHE_HOME": str(folder / "cache"),
-            "COLUMNS": "100",
         },
         capture_output=True,
         check=True,

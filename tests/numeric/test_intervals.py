@@ -70,6 +70,18 @@ def test_depths_count_the_open_intervals_of_every_instant(spans):
     assert depth.tolist() == sorted(slow)
 
 
+@given(SPANS, SPANS)
+def test_depths_leave_out_what_they_are_told(spans, others):
+    start, end = arrays(spans)
+    without = union(*arrays(others))
+    slow = {}
+    for x in set(range(-10, 10)) - points(*without):
+        depth = sum(a <= x < b for a, b in zip(start.tolist(), end.tolist(), strict=True))
+        slow[depth] = slow.get(depth, 0) + 1
+    depth, ns = depths(start, end, -10, 10, without)
+    assert dict(zip(depth.tolist(), ns.tolist(), strict=True)) == slow
+
+
 def test_depths_of_an_empty_window():
     start, end = arrays([(0, 5)])
     assert [len(column) for column in depths(start, end, 3, 3)] == [0, 0]

@@ -268,7 +268,7 @@ def test_a_first_step_with_nothing_before_it_is_incomplete_and_left_out_of_rates
     assert [r["incomplete"] for r in answer.steps.rows()] == [True, False, False]
     (finding,) = answer.findings
     assert finding.cost_ns == 10_000
-    assert finding.text.startswith("rank 0: 2 steps of 0.01 ms on the device (median)")
+    assert finding.text.startswith("rank 0, device 0: 2 steps of 10.000 us on the device (median)")
 
 
 def test_ledger_of_each_step_adds_up_to_its_device_step(tmp_path):

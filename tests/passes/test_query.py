@@ -41,6 +41,27 @@ def test_results_go_by_their_own_names_and_by_those_of_their_pass(store):
         assert {f"{name}_{spec.name}" for spec in each.tables} <= RESULTS.keys()
 
 
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        (
+            "SELECT * FROM throughput",
+            "no table throughput; did you mean throughput_kernels or throughput_rollup? There are also runs, captures,",
+        ),
+        ("SELECT * FROM gpu_op", "no table gpu_op; did you mean gpu_ops? There are also runs, captures,"),
+        ("SELECT * FROM zzzzz", "no table zzzzz; there are runs, captures,"),
+        ("SELECT nam FROM gpu_ops", 'the query failed: Referenced column "nam" not found in FROM clause! Candidate'),
+        ("SELECT coutn(*) FROM gpu_ops", 'with name coutn does not exist! Did you mean "count"?'),
+    ],
+)
+def test_an_unknown_name_is_answered_with_those_that_there_are(store, query, said):
+    with traceanalyzer.open(store) as traces, pytest.raises(UsageError) as caught:
+        traces.sql(query)
+    assert said in str(caught.value) and "LINE" not in str(caught.value)
+    if "no table" in said:
+        assert all(name in str(caught.value) for name in (*TABLE_BY_NAME, *RESULTS))
+
+
 def test_every_result_can_be_queried(store):
     for name, result in RESULTS.items():
         with traceanalyzer.open(store) as traces:

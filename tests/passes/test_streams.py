@@ -48,6 +48,23 @@ def test_concurrency_adds_up_to_busy(tmp_path):
         assert sum(r["ns"] for r in rows) == next(traces.gaps().devices.rows())["busy_ns"]
 
 
+def test_what_runs_at_once_is_said_where_it_is_something(tmp_path):
+    assert [f.text for f in asked(tmp_path, three()).findings] == [
+        "36.7 % of the busy time of rank 0, device 0 runs several operations at once, on 3 streams"
+    ]
+    apart = Capture().kernel(0, 10_000, stream=1).kernel(9_992, 20_000, stream=1)
+    (tmp_path / "apart").mkdir()
+    assert asked(tmp_path / "apart", apart).findings == []
+
+
+def test_captures_of_one_rank_are_told_apart(tmp_path):
+    store = store_of(tmp_path / "s.duckdb", three())
+    store_of(store, three(), run="other")
+    with traceanalyzer.open(store) as traces:
+        texts = [f.text for question in ("streams", "kernels") for f in traces.ask(question, run="all").findings]
+    assert [text.count("of rank 0, device 0, capture ") for text in texts] == [1, 1, 1]
+
+
 def test_a_window_and_steps_cut_as_for_gaps(tmp_path):
     rows = asked(tmp_path, three(), window="0.00000006:0.00000016").concurrency.rows()
     # [60, 160)
@@ -73,4 +90,4 @@ def test_pairs_of_the_busiest_streams_only(tmp_path):
     answer = asked(tmp_path, capture)
     assert len(answer.streams) == 20 and len(answer.overlap) == 120
     assert min(min(r["stream"], r["other_stream"]) for r in answer.overlap.rows()) == 4
-    assert answer.warnings == ["device 0 has 20 streams: pairs of the 16 busiest only"]
+    assert answer.warnings == ["rank 0, device 0 has 20 streams: pairs of the 16 busiest only"]

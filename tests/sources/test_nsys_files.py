@@ -3,6 +3,7 @@
 import gzip
 import sqlite3
 import stat
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,6 +13,7 @@ from traceanalyzer.errors import SourceError
 from traceanalyzer.schema.kinds import RankSource
 from traceanalyzer.sources.files import TraceFile
 from traceanalyzer.sources.nsys_sqlite import SOURCE
+from traceanalyzer.sources.nsys_sqlite.facts import note_lost_tables
 
 KERNEL, RUNTIME, NVTX = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS"
 STRINGS = {1: "void gemm<float>(int)", 2: "gemm", 3: "cudaLaunchKernel_v7000", 77: "HOME=/home/me\x00API_TOKEN=hunter2"}
@@ -258,6 +260,22 @@ def test_damage_inside_a_table_is_said(tmp_path):
     path.write_bytes(raw)
     sink = read(path)
     assert len(sink.rows("gpu_ops")) == 2 and not sink.facts.whole and "table_damaged" in codes(sink)
+
+
+def test_tables_that_are_lost_for_one_reason_are_one_sentence():
+    notes = []
+    lost = dict.fromkeys(["ENUM_B", "ENUM_A", RUNTIME, KERNEL], "malformed") | {"NVTX_EVENTS": "disk I/O error"}
+    capture = SimpleNamespace(
+        database=SimpleNamespace(lost=lost, cut=False),
+        facts=SimpleNamespace(whole=True),
+        note=lambda code, text: notes.append((code, text)),
+    )
+    note_lost_tables(capture, None)
+    assert not capture.facts.whole and notes == [
+        ("table_damaged", f"2 tables ({KERNEL}, {RUNTIME}) could not be read whole (malformed): events are missing."),
+        ("table_damaged", "2 tables (ENUM_A, ENUM_B) could not be read whole (malformed): names of kinds are missing."),
+        ("table_damaged", "The table NVTX_EVENTS could not be read whole (disk I/O error): events are missing."),
+    ]
 
 
 def test_a_cut_file_without_any_event_is_refused(tmp_path):

@@ -3,7 +3,7 @@
 from collections import defaultdict
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from traceanalyzer.schema.kinds import EventKind, Lane, OpKind
@@ -21,6 +21,7 @@ OPS = st.lists(
 
 
 @given(CALLS, OPS)
+@example([(1, 2, 0), (1, -(2**63) + 1, 0)], [(1, 0)])
 def test_the_launch_is_the_first_call_of_the_process_with_the_correlation(calls, ops):
     columns = defaultdict(call_columns)
     for number, (process, correlation, start) in enumerate(calls):

@@ -28,6 +28,19 @@ class LazyGroup(click.Group):
         command.short_help = entry.help
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is called; of an unknown one the error names those that may be meant."""
+        name = args[0]
+        if name not in self._entries and not name.startswith("-") and not ctx.resilient_parsing:
+            import difflib  # late: a call that is right does without it
+
+            close = difflib.get_close_matches(name.lower(), self._entries)
+            meant = f"; did you mean {' or '.join(close)}?" if close else ""
+            ctx.fail(f"No such command {name!r}{meant}")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the commands in their groups, from `COMMANDS` alone: no module is imported."""
         for group in GROUPS:

@@ -44,7 +44,7 @@ _SELECTION = {
     "warmup": click.option(
         "--warmup", type=click.IntRange(min=0), metavar="N", help="Leading steps left out of rates.  [default: found]"
     ),
-    "step_range": click.option("--step-range", metavar="REGEX", help="NVTX ranges that mark a step."),
+    "step_range": click.option("--step-range", metavar="REGEX", help="NVTX ranges, by whole names, that mark a step."),
     "input_range": click.option("--input-range", metavar="REGEX", help="Ranges in which the program waits for input."),
     "user_code": click.option(
         "--user-code", metavar="REGEX", help="Packages that count as your own code for the blame."
@@ -105,6 +105,11 @@ class Asked:
     table: str | None = None
     output: Path | None = None
     quiet: bool = False
+
+    @property
+    def rows(self) -> int:
+        """Rows of each list to ask for: one more than `top`, so that the printer knows where it cuts."""
+        return self.top + 1 if self.top else 0
 
     @property
     def inputs(self) -> str:

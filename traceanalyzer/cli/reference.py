@@ -29,9 +29,10 @@ _EXITS = {
 _FORMS = """\
 ## Forms of an answer
 
-- `table`: for a terminal. Numbers are scaled and carry their unit, long names are shortened to the width of the
-  terminal (`$COLUMNS`, or 120 columns in a pipe), columns without a value are left out, and characters that a terminal
-  may act upon are shown as escapes.
+- `table`: for a terminal, of `$COLUMNS` columns, or 120 in a pipe. Numbers are scaled and carry their unit, and are
+  never cut. To fit the width sentences are wrapped, headings broken, long names shortened in their middle; where that
+  does not do, each row becomes lines of `heading value`. Columns without a value are left out, and characters that a
+  terminal may act upon are shown as escapes.
 - `json`: one object with `traceanalyzer` (version), `command`, `tables` (name to list of rows), `findings` and
   `warnings`. Every column, whole names, exact integers, shares from 0 to 1; what is not a number is null.
 - `csv`: one table (`--table`) with every column and exact numbers. Lists are JSON. Text that a spreadsheet would run

@@ -1,7 +1,8 @@
 """Which tables are exported, what of them, and to which files; each file is seen whole or not at all."""
 
 import os
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import duckdb
@@ -9,7 +10,7 @@ import duckdb
 from traceanalyzer.errors import ExportError, UsageError
 from traceanalyzer.export.formats import FORMATS, Content, Format
 from traceanalyzer.passes.answer import Answer, Frame, TableSpec
-from traceanalyzer.passes.results import OFFERED, RESULTS, offer, results
+from traceanalyzer.passes.results import OFFERED, RESULTS, no_table, offer, results
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.schema.column import Column, Table, Type
 from traceanalyzer.schema.tables import TABLE_BY_NAME
@@ -29,6 +30,14 @@ FILES = TableSpec(
     cut=False,
 )
 
+_PRINTED = {".csv": "csv", ".json": "json", ".md": "markdown"}
+_OTHER_FORMATS = {
+    *(*_PRINTED, ".tsv", ".txt", ".jsonl", ".ndjson", ".xml", ".yaml", ".html", ".xlsx", ".xls", ".ods", ".feather"),
+    *(".ipc", ".orc", ".avro", ".pq", ".h5", ".hdf5", ".npy", ".npz", ".pkl", ".pickle", ".db", ".duckdb", ".sqlite"),
+    *(".gz", ".zip", ".zst", ".tar"),
+}
+"""Ends of names that mean a file, which would be a surprise as the name of a folder."""
+
 
 def export(
     scope: Scope, target: Path, *, tables: Sequence[str] = (), form: str | None = None, force: bool = False
@@ -39,12 +48,12 @@ def export(
     named. `tables` are names of public tables and of results of passes; none: all public tables. Public tables hold
     the selected captures, ranks and device; results of passes follow the whole selection.
 
-    Raises `UsageError` for an unknown table or format, and where a file exists that `force` does not allow to replace;
-    `ExportError` where a file cannot be written.
+    Raises `UsageError` for an unknown table or format, for a target whose name means a format that is not written, and
+    where a file exists that `force` does not allow to replace; `ExportError` where a file cannot be written.
     """
     chosen = list(dict.fromkeys(tables)) or list(TABLE_BY_NAME)
     if unknown := [name for name in chosen if name not in TABLE_BY_NAME and name not in RESULTS]:
-        raise UsageError(f"no table {', '.join(unknown)}; there are {', '.join([*TABLE_BY_NAME, *sorted(RESULTS)])}")
+        raise UsageError(no_table(unknown))
     kind, files = _files(target, chosen, form)
     if not force and (there := [str(file) for file in files.values() if file.exists()]):
         raise UsageError(f"{', '.join(there[:3])}{' ...' if len(there) > 3 else ''}: exists; --force replaces it")
@@ -63,8 +72,11 @@ def _files(target: Path, tables: list[str], form: str | None) -> tuple[Format, d
     if form is not None and form not in FORMATS:
         raise UsageError(f"no format {form!r}; there are {', '.join(FORMATS)}")
     by_suffix = {each.suffix: each for each in FORMATS.values()}
-    if target.suffix in by_suffix and not target.is_dir():
-        kind = by_suffix[target.suffix]
+    suffix = target.suffix.lower()
+    if suffix in _OTHER_FORMATS and not target.is_dir():
+        raise UsageError(f"{target}: {_refused(target, tables, by_suffix)}")
+    if suffix in by_suffix and not target.is_dir():
+        kind = by_suffix[suffix]
         if form not in (None, kind.name):
             raise UsageError(f"{target}: the name says {kind.name}, --format says {form}")
         if len(tables) != 1:
@@ -76,6 +88,17 @@ def _files(target: Path, tables: list[str], form: str | None) -> tuple[Format, d
     except OSError as error:
         raise ExportError(f"{target}: the folder cannot be made ({error.strerror})") from error
     return kind, {name: target / f"{name}{kind.suffix}" for name in tables}
+
+
+def _refused(target: Path, tables: list[str], by_suffix: Iterable[str]) -> str:
+    """Why no file of that name is written, and what to do instead."""
+    suffix = target.suffix.lower()
+    text = f"export writes no {suffix} files; give a name that ends in {' or '.join(by_suffix)}, or that of a folder"
+    if form := _PRINTED.get(suffix):
+        table = tables[0] if len(tables) == 1 else "gpu_ops"
+        query = f"traceanalyzer sql 'SELECT * FROM {table}' --format {form} --top 0 -o {shlex.quote(str(target))}"
+        text += f"; for {form} run: {query}"
+    return text
 
 
 def _content(scope: Scope, name: str, offered: bool) -> Content:

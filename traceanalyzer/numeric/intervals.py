@@ -63,22 +63,28 @@ def subtract(a_start: Ints, a_end: Ints, b_start: Ints, b_end: Ints) -> tuple[In
     return intersect(a_start, a_end, low, high)
 
 
-def depths(start: Ints, end: Ints, low: int, high: int) -> tuple[Ints, Ints]:
+def depths(start: Ints, end: Ints, low: int, high: int, without: tuple[Ints, Ints] | None = None) -> tuple[Ints, Ints]:
     """How long exactly 0, 1, 2, ... intervals are open inside [low, high): depths that occur, and the time of each.
 
-    The times add up to `high - low`. Intervals of no length, or that end before they start, are never open.
+    The times add up to `high - low`, less the time in the disjoint intervals `without`, which is left out. Intervals of
+    no length, or that end before they start, are never open.
     """
     if high <= low:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     long = end > start
     start, end = np.clip(start[long], low, high), np.clip(end[long], low, high)
-    at = np.concatenate((np.array([low, high], np.int64), start, end))
-    change = np.concatenate((np.zeros(2, np.int64), np.ones(len(start), np.int64), np.full(len(end), -1, np.int64)))
+    none = np.zeros(0, np.int64)
+    hidden, shown = (np.clip(edge, low, high) for edge in without or (none, none))
+    at = np.concatenate((np.array([low, high], np.int64), start, end, hidden, shown))
+    edges = [len(each) for each in (start, end, hidden, shown)]
+    change = np.append([0, 0], np.repeat([1, -1, 0, 0], edges))
+    leave = np.append([0, 0], np.repeat([0, 0, 1, -1], edges))
     order = np.argsort(at, kind="stable")
-    at, depth = at[order], np.cumsum(change[order])
-    # Between edges at one instant the running sum may be anything: those stretches have no length and are left out.
+    at, depth, left_out = at[order], np.cumsum(change[order]), np.cumsum(leave[order])
+    # Between edges at one instant the running sums may be anything: those stretches have no length and are left out.
     length = np.diff(at)
-    depth, length = depth[:-1][length > 0], length[length > 0]
+    counts = (length > 0) & (left_out[:-1] == 0)
+    depth, length = depth[:-1][counts], length[counts]
     distinct, which = np.unique(depth, return_inverse=True)
     total = np.zeros(len(distinct), np.int64)
     np.add.at(total, which.reshape(-1), length)

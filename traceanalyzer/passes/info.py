@@ -9,7 +9,7 @@ from traceanalyzer.passes.scope import Scope
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kinds import EventKind, Lane, OpKind, SampleKind, Severity
 from traceanalyzer.schema.tables import CAPTURES, DEVICES
-from traceanalyzer.units import Unit
+from traceanalyzer.units import Unit, counted
 
 _CAPTURE_COLUMNS = [
     "run",
@@ -107,7 +107,9 @@ def info(scope: Scope) -> Answer:
         f"SELECT {', '.join(_CAPTURE_COLUMNS)} FROM captures {where} ORDER BY capture"
     ).fetchall()
     devices = connection.execute(
-        f"SELECT {', '.join(_DEVICE_COLUMNS)} FROM devices {where} ORDER BY capture, device"
+        # Those that operations ran on come first: a file may list many more.
+        f"""SELECT {", ".join(_DEVICE_COLUMNS)} FROM devices {where}
+        ORDER BY n_ops > 0 DESC NULLS LAST, CASE WHEN n_ops > 0 THEN capture END, device, capture"""
     ).fetchall()
     selection = scope.selection
     devices = [
@@ -207,13 +209,14 @@ def _facts(scope: Scope) -> dict[int, _Facts]:
 def _answers(facts: _Facts) -> list[tuple[str, bool | None, str]]:
     """(question, answerable, reason): None where only a part can be answered."""
     if facts.ops:
-        gaps: tuple[bool | None, str] = (True, f"{facts.ops:,} device operations")
+        gaps: tuple[bool | None, str] = (True, counted(facts.ops, "device operation"))
     elif facts.instead_of_ops:
         gaps = (False, facts.instead_of_ops)
     elif facts.launches:
         gaps = (
             False,
-            f"{facts.launches:,} launches but no device operation: the device's records were lost or not asked for",
+            f"{counted(facts.launches, 'launch', 'launches')} but no device operation: the device's records were lost"
+            " or not asked for",
         )
     elif facts.is_ncu:
         gaps = (False, "no timeline: ncu profiles kernels one by one; record one with nsys or torch.profiler")
@@ -227,25 +230,28 @@ def _answers(facts: _Facts) -> list[tuple[str, bool | None, str]]:
             "steps",
             *_some(
                 facts.steps,
-                "step marks",
+                "step mark",
                 "no ProfilerStep marks, no range named step or iteration; give --step-range",
             ),
         ),
         ("collectives", *_collectives(facts)),
-        ("memory", *_some(facts.memory, "allocations and frees", "recorded without profile_memory")),
-        ("gpu_metrics", *_some(facts.metrics, "samples", "recorded without GPU metrics")),
-        ("operator_shapes", *_some(facts.shapes, "operators with shapes", "recorded without record_shapes")),
+        ("memory", *_some(facts.memory, "allocation or free", "recorded without profile_memory")),
+        ("gpu_metrics", *_some(facts.metrics, "sample", "recorded without GPU metrics")),
+        ("operator_shapes", *_some(facts.shapes, "operator with shapes", "recorded without record_shapes")),
         ("kernel_limits", *_kernel_limits(facts)),
     ]
 
 
-def _some(count: int, what: str, otherwise: str) -> tuple[bool | None, str]:
-    return (True, f"{count:,} {what}") if count else (False, otherwise)
+_PLURALS = {"allocation or free": "allocations and frees", "operator with shapes": "operators with shapes"}
+
+
+def _some(count: int, one: str, otherwise: str) -> tuple[bool | None, str]:
+    return (True, counted(count, one, _PLURALS.get(one))) if count else (False, otherwise)
 
 
 def _kernel_limits(facts: _Facts) -> tuple[bool | None, str]:
     if facts.profiles:
-        return True, f"{facts.profiles:,} profiled launches"
+        return True, counted(facts.profiles, "profiled launch", "profiled launches")
     if facts.summaries:
         return None, "averages over launches only, in kernel_summaries; print --page raw for each launch"
     return False, "no kernel was profiled: record some with ncu, and ingest ncu --import REPORT --csv --page raw"
@@ -259,25 +265,26 @@ def _causes(facts: _Facts) -> tuple[bool | None, str]:
     share = facts.launched / facts.ops
     text = f"{100 * share:.1f} % of the operations have their launch in the file"
     return (True if share > 0.95 else None), text + (
-        f"; {facts.graphs:,} graphs recorded without nodes" if facts.graphs else ""
+        f"; {counted(facts.graphs, 'graph')} recorded without nodes" if facts.graphs else ""
     )
 
 
 def _python(facts: _Facts) -> tuple[bool | None, str]:
     if facts.frames:
-        return True, f"{facts.frames:,} Python frames"
+        return True, counted(facts.frames, "Python frame")
     if facts.python_samples:
-        return True, f"{facts.python_samples:,} samples of Python stacks"
+        return True, counted(facts.python_samples, "sample of a Python stack", "samples of Python stacks")
     if facts.operators or facts.ranges:
-        return None, f"no Python frames; {facts.operators:,} operators and {facts.ranges:,} ranges stand in for them"
+        instead = f"{counted(facts.operators, 'operator')} and {counted(facts.ranges, 'range')}"
+        return None, f"no Python frames; {instead} stand in for them"
     return False, "no Python frames, operators or ranges: record with_stack=True, or nsys --python-sampling=true"
 
 
 def _collectives(facts: _Facts) -> tuple[bool | None, str]:
     if facts.collectives:
-        return True, f"{facts.collectives:,} records of collectives with metadata"
+        return True, f"{counted(facts.collectives, 'record')} of collectives with metadata"
     if facts.communication:
-        return None, f"{facts.communication:,} communication kernels, known by their names only"
+        return None, f"{counted(facts.communication, 'communication kernel')}, known by name only"
     if facts.host_communication:
-        return None, f"{facts.host_communication:,} calls of communication on the host, none on the device"
+        return None, f"{counted(facts.host_communication, 'call')} of communication on the host, none on the device"
     return False, "no communication recorded"

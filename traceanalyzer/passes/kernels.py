@@ -9,7 +9,7 @@ from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kinds import CopyKind, Lane, MemoryKind, OpKind
 from traceanalyzer.store.database import first_row
-from traceanalyzer.units import Unit
+from traceanalyzer.units import Unit, counted, format_value
 
 KERNELS = TableSpec(
     "kernels",
@@ -82,31 +82,32 @@ def kernels(scope: Scope) -> Answer:
         chosen = chosen_operations(scope, device)
         rows += _kernel_rows(scope, device, chosen)
         copies += _copy_rows(scope, device, chosen)
-        counted = first_row(
+        found = first_row(
             scope.connection.execute(
                 f"SELECT count(*) FILTER (kind = {int(OpKind.GRAPH)}), count(*) FILTER (cut) FROM ({chosen.sql})",
                 chosen.parameters,
             )
         )
-        graphs, cut = graphs + (counted or (0, 0))[0], cut + (counted or (0, 0))[1]
+        graphs, cut = graphs + (found or (0, 0))[0], cut + (found or (0, 0))[1]
     rows.sort(key=lambda r: (-r[5], r[0], r[2], r[3] or ""))
     copies.sort(key=lambda r: (-r[5], r[0], r[2], r[3]))
     answer = Answer(
         "kernels",
         {"kernels": Frame.of_rows(KERNELS, rows), "operations": Frame.of_rows(OPERATIONS, copies)},
-        findings=_findings(rows),
+        findings=_findings(scope, rows),
         warnings=[*scope.warnings, *warmup_warning(scope)],
         default_table="kernels",
         notes=[f"{scope.note()}; shares are of the summed kernel time of a device"],
     )
     if graphs:
         answer.warnings.append(
-            f"{graphs:,} launches of graphs were recorded without their nodes: the kernels inside are not listed;"
-            " nsys records them with --cuda-graph-trace=node"
+            f"{counted(graphs, 'graph launch was', 'graph launches were')} recorded without nodes: the kernels inside"
+            " are not listed; nsys records them with --cuda-graph-trace=node"
         )
     if cut:
         answer.warnings.append(
-            f"{cut:,} operations reach beyond the window: they are counted, with the part of their time inside it"
+            f"{counted(cut, 'operation reaches', 'operations reach')} beyond the window and"
+            f" {'counts' if cut == 1 else 'count'} with the time inside it"
         )
     if not rows and not copies:
         answer.warnings.append("no operations of the device in the selection")
@@ -180,12 +181,15 @@ def _operation(kind: int, way: int | None, source: int | None, destination: int 
     return f"memcpy{direction}{memory}"
 
 
-def _findings(rows: list[tuple[Any, ...]]) -> list[Finding]:
+def _findings(scope: Scope, rows: list[tuple[Any, ...]]) -> list[Finding]:
     """The kernel with the largest total, where there is one."""
     if not rows or not rows[0][5]:
         return []
-    _, rank, device, kernel, calls, total, share = rows[0][:7]
-    whose = f"rank {rank}, device {device}" if rank is not None else f"device {device}"
+    capture, rank, number, kernel, calls, total, share = rows[0][:7]
+    device = next(d for d in scope.devices if (d.capture, d.device) == (capture, number))
     name = str(kernel) if len(str(kernel)) <= NAME_IN_FINDING else f"{str(kernel)[:NAME_IN_FINDING]} ..."
-    text = f"{100 * share:.1f} % of the kernel time of {whose}: {name}, {calls:,} calls, {total / 1e6:,.3f} ms"
+    text = (
+        f"{format_value(share, Unit.SHARE)} of the kernel time of {scope.whose(device)}: {name},"
+        f" {counted(calls, 'call')}, {format_value(total, Unit.NS)}"
+    )
     return [Finding("top_kernel", text, rank, total)]

@@ -10,7 +10,7 @@ import duckdb
 
 from traceanalyzer.errors import UsageError
 from traceanalyzer.passes.answer import Answer, Frame, TableSpec
-from traceanalyzer.passes.results import OFFERED, offer, results
+from traceanalyzer.passes.results import OFFERED, no_table, offer, results
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.store.database import first_row, one_line
@@ -37,12 +37,17 @@ def query(scope: Scope, text: str) -> Answer:
         names = _distinct([d[0] for d in described])
         top = scope.selection.top
         rows = cursor.fetchmany(top + 1) if top else cursor.fetchall()
+    except duckdb.CatalogException as error:
+        if (missing := _MISSING.search(str(error))) is None:
+            raise UsageError(f"the query failed: {_said(error)}") from error
+        raise UsageError(no_table([missing[1]])) from error
     except duckdb.Error as error:
-        raise UsageError(f"the query failed: {one_line(error)}") from error
+        raise UsageError(f"the query failed: {_said(error)}") from error
     warnings = list(scope.warnings)
     if top and len(rows) > top:
         rows = rows[:top]
-        warnings.append(f"only the first {top} rows are shown; --top 0 shows all")
+        shown = "the first row is" if top == 1 else f"the first {top} rows are"
+        warnings.append(f"only {shown} shown; --top 0 shows all")
     plain = [[_plain(v) for v in row] for row in rows]
     by_column = list(zip(*plain, strict=True)) or [()] * len(names)
     columns = [
@@ -51,6 +56,15 @@ def query(scope: Scope, text: str) -> Answer:
     ]
     spec = TableSpec("rows", "Rows of the query.", tuple(columns))
     return Answer("sql", {"rows": Frame.of_rows(spec, plain)}, warnings=warnings)
+
+
+_MISSING = re.compile(r'Table with name "?(.+?)"? does not exist')
+
+
+def _said(error: duckdb.Error) -> str:
+    """What the engine says, with the names that it proposes, but without the place in the query."""
+    first, *more = str(error).strip().partition("\n\nLINE ")[0].splitlines()
+    return " ".join([one_line(duckdb.Error(first)), *(line.strip() for line in more if line.strip())])
 
 
 def lock(connection: duckdb.DuckDBPyConnection) -> None:

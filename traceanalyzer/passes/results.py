@@ -6,8 +6,9 @@ the pass of the name: `gaps`, `ledger`, `kernels`. `gap_pieces`, the finest acco
 and has just that name.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 
 import duckdb
 import numpy as np
@@ -54,6 +55,26 @@ RESULTS: dict[str, Result] = _registry()
 """Every result by each of its names."""
 OFFERED = frozenset(RESULTS) | {STACK_NODES.name}
 """Names that `results` may know."""
+
+
+_CLOSE = 0.6
+"""Likeness from which on a name may be meant by another."""
+
+
+def no_table(unknown: Sequence[str]) -> str:
+    """Says that there are no such tables or results, and which there are: those of like names first."""
+
+    def like(name: str) -> float:
+        texts = [(name, 1.0), *((part, 0.95) for part in name.split("_"))]
+        return max(
+            SequenceMatcher(None, word.lower(), text).ratio() * worth for word in unknown for text, worth in texts
+        )
+
+    known = {name: like(name) for name in (*TABLE_BY_NAME, *sorted(RESULTS))}
+    close = sorted((name for name in known if known[name] >= _CLOSE), key=lambda name: (-known[name], name))
+    meant = f"did you mean {' or '.join(close[:3])}? There are also" if close else "there are"
+    rest = [name for name in known if name not in close]
+    return f"no table {', '.join(unknown)}; {meant} {', '.join([*close[3:], *rest])}"
 
 
 def results(scope: Scope, names: Iterable[str]) -> dict[str, Frame]:

@@ -1,5 +1,6 @@
 """Which captures and devices a question is about, and the names behind the numbers."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -9,6 +10,7 @@ from traceanalyzer.errors import UsageError
 from traceanalyzer.passes.selection import Selection
 from traceanalyzer.schema.kinds import EventKind, Severity
 from traceanalyzer.store.database import first_row
+from traceanalyzer.units import counted
 
 TIMELINES = ("torch", "nsys")
 """Sources that record what ran when, so that two of one rank tell the same."""
@@ -50,6 +52,13 @@ class Scope:
         ).fetchall()
         return dict(rows)
 
+    def whose(self, device: DeviceOfCapture) -> str:
+        """A device in words: by its rank, and by its capture where several have a device of that rank and number."""
+        same = [d for d in self.devices if (d.rank, d.device) == (device.rank, device.device)]
+        rank = [] if device.rank is None else [f"rank {device.rank}"]
+        capture = [f"capture {device.capture}"] if len(same) > 1 else []
+        return ", ".join([*rank, f"device {device.device}", *capture])
+
     def note(self) -> str:
         """The selected runs, in words."""
         return f"run {', '.join(self.runs)}" if self.runs else "empty store"
@@ -81,7 +90,31 @@ def resolve(connection: duckdb.DuckDBPyConnection, selection: Selection, *, ever
     warnings: list[str] = []
     if not every_source:
         captures, devices = _one_source_a_rank(connection, captures, devices, warnings)
+    warnings += _unmatched_step_range(connection, selection, [c[0] for c in captures])
     return Scope(connection, selection, tuple(runs), tuple(c[0] for c in captures), tuple(devices), warnings)
+
+
+def _unmatched_step_range(
+    connection: duckdb.DuckDBPyConnection, selection: Selection, captures: Sequence[int]
+) -> list[str]:
+    """Says that `--step-range` matches nothing, where that is so: then there are no steps."""
+    if selection.step_range is None:
+        return []
+    rows = connection.execute(
+        f"""SELECT DISTINCT n.text FROM stored.cpu_events e JOIN stored.names n ON n.name_id = e.name
+        WHERE e.capture IN (SELECT unnest(?::INTEGER[])) AND e.process IS NOT NULL
+            AND e.kind IN ({int(EventKind.RANGE)}, {int(EventKind.STEP_MARK)})""",
+        [list(captures)],
+    ).fetchall()
+    pattern = re.compile(selection.step_range)
+    if any(pattern.fullmatch(text) for (text,) in rows):
+        return []
+    said = f"--step-range {selection.step_range} matches the whole name of no range, so there are no steps"
+    if not rows:
+        return [f"{said}: no ranges were recorded"]
+    return [
+        f"{said}; `traceanalyzer sql \"SELECT DISTINCT name FROM cpu_events WHERE kind = 'range'\"` lists the names"
+    ]
 
 
 def _runs(known: list[str], selection: Selection) -> list[str]:
@@ -111,7 +144,7 @@ def quality_warnings(connection: duckdb.DuckDBPyConnection, captures: Sequence[i
     out = [f"{name}: {text}" + (f" ({count:,} times)" if count > 1 else "") for name, count, text in rows]
     rest = len(out) - MOST_WARNINGS
     return out[:MOST_WARNINGS] + (
-        [f"{rest} more warnings about the files; `traceanalyzer info` has them"] if rest > 0 else []
+        [f"{counted(rest, 'more warning')} about the files; `traceanalyzer info` tells all"] if rest > 0 else []
     )
 
 

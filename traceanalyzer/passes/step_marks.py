@@ -15,6 +15,9 @@ Ints = NDArray[np.int64]
 WARMUP_FACTOR = 1.5
 """Leading device steps longer than this times the median of the rest are warm-up."""
 
+INTERLEAVED_SHARE = 0.1
+"""Share of a device step's length for which its operations may run on beside those of the next step."""
+
 
 @dataclass(frozen=True, slots=True)
 class Mark:
@@ -109,6 +112,23 @@ def device_steps(ops: Operations) -> DeviceSteps:
 def first_is_incomplete(ops: Operations, steps: DeviceSteps) -> bool:
     """Whether the first device step has nothing before it: then its beginning was not recorded."""
     return len(steps) > 0 and int(steps.start[0]) <= ops.span[0]
+
+
+def run_on(ops: Operations, steps: DeviceSteps) -> int:
+    """How many device steps have operations that run on for a part of the step's length after one that was launched in
+    a later step has begun: then the work of neighbouring steps interleaves.
+    """
+    if len(steps) < 2:
+        return 0
+    inside = ops.step != NULL
+    # By the place of its step among the steps, which stand in the order in which they begin.
+    order = np.argsort(steps.step)
+    place = order[np.searchsorted(steps.step, ops.step[inside], sorter=order)]
+    last, first = np.full(len(steps), NULL), np.full(len(steps), np.iinfo(np.int64).max)
+    np.maximum.at(last, place, ops.end[inside])
+    np.minimum.at(first, place, ops.start[inside])
+    later = np.minimum.accumulate(first[::-1])[::-1][1:]
+    return int((last[:-1] - later > INTERLEAVED_SHARE * (steps.end - steps.start)[:-1]).sum())
 
 
 def warmup_count(lengths: Ints, wanted: int | None) -> int:

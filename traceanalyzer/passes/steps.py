@@ -1,12 +1,15 @@
 """Steps: how long each took on the host and on the device, and how busy the device was in it."""
 
+from collections.abc import Sequence
+
 import numpy as np
+from numpy.typing import NDArray
 
 from traceanalyzer.numeric.intervals import measure_before, union
 from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
 from traceanalyzer.passes.gaps import CAPTURE, DEVICE, RANK
 from traceanalyzer.passes.operations import Operations, busy_without_compute, load_operations
-from traceanalyzer.passes.scope import Scope
+from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.passes.step_marks import (
     DeviceSteps,
     Mark,
@@ -14,12 +17,15 @@ from traceanalyzer.passes.step_marks import (
     devices_of,
     first_is_incomplete,
     load_marks,
+    run_on,
     warmup_count,
     with_steps,
 )
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kinds import Lane
-from traceanalyzer.units import Unit
+from traceanalyzer.units import Unit, counted, format_value
+
+Ints = NDArray[np.int64]
 
 STEPS = TableSpec(
     "steps",
@@ -51,9 +57,13 @@ STEPS = TableSpec(
 
 
 def steps(scope: Scope) -> Answer:
-    """Table `steps`: one row a rank, device and step, in order. Times in ns."""
+    """Table `steps`: one row a rank, device and step, in order. Times in ns.
+
+    With `--steps` rows and findings are of those steps; what is warm-up or incomplete is told from all of them.
+    """
     rows: list[tuple[object, ...]] = []
     findings: list[Finding] = []
+    warnings = list(scope.warnings)
     for capture in scope.captures:
         marks = load_marks(scope, capture)
         if not marks:
@@ -65,24 +75,25 @@ def steps(scope: Scope) -> Answer:
             mine = [m for m in marks if m.process in users] or marks
             found = device_steps(ops)
             rows += _rows((capture, device.rank, device.device), mine, ops, found, scope)
-            findings += _finding(device.rank, ops, found, scope)
+            told = _Told(scope, device, mine, ops, found)
+            findings += told.finding()
+            warnings += told.warning()
         if not devices:
             rows += [
                 (capture, None, None, m.step, m.start, m.end, m.end - m.start, None, False, *[None] * 7, False)
                 for m in marks
             ]
     selected = scope.selection.steps
-    warnings = list(scope.warnings)
     if selected is not None and rows:
         numbers = [int(str(r[3])) for r in rows]
         rows = [r for r in rows if selected[0] <= int(str(r[3])) <= selected[1]]
         if not rows:
-            warnings.append(
-                f"no step is among {selected[0]} to {selected[1]}; there are {min(numbers)} to {max(numbers)}"
-            )
-            findings = []
-    elif not rows:
-        warnings.append("no steps: the trace has no ProfilerStep marks, and no range matches --step-range")
+            which = "no step is among {} to {}" if selected[0] < selected[1] else "there is no step {}"
+            warnings.append(f"{which.format(*selected)}; there are {min(numbers)} to {max(numbers)}")
+    elif not rows and scope.selection.step_range is None:
+        warnings.append(
+            "no steps: the trace has no ProfilerStep marks, and no range named step or iteration; give --step-range"
+        )
     return Answer("steps", {"steps": Frame.of_rows(STEPS, rows)}, findings, warnings, notes=[scope.note()])
 
 
@@ -132,18 +143,70 @@ def _inside(ops: Operations, found: DeviceSteps) -> list[list[int]]:
     return [list(map(int, of_step)) for of_step in zip(*times, strict=True)]
 
 
-def _finding(rank: int | None, ops: Operations, found: DeviceSteps, scope: Scope) -> list[Finding]:
-    lengths = found.end - found.start
-    warmup = warmup_count(lengths, scope.selection.warmup)
-    incomplete = first_is_incomplete(ops, found) and not warmup
-    rest = lengths[warmup + incomplete :]
-    if len(rest) < 2:
-        return []
-    whose = f"rank {rank}: " if rank is not None else ""
-    text = (
-        f"{whose}{len(rest)} steps of {float(np.median(rest)) / 1e6:,.2f} ms on the device (median);"
-        f" shortest {int(rest.min()) / 1e6:,.2f}, longest {int(rest.max()) / 1e6:,.2f} ms"
-        + (f"; {warmup} warm-up steps left out" if warmup else "")
-        + ("; the first step, whose beginning was not recorded, is left out" if incomplete else "")
-    )
-    return [Finding("step_time", text, rank, int(np.median(rest)))]
+class _Told:
+    """What is said in sentences of the steps of a device."""
+
+    def __init__(
+        self, scope: Scope, device: DeviceOfCapture, marks: list[Mark], ops: Operations, found: DeviceSteps
+    ) -> None:
+        self._whose, self._rank = scope.whose(device), device.rank
+        self._steps, self._lengths = found.step, found.end - found.start
+        self._run_on = run_on(ops, found)
+        low, high = scope.selection.steps or (-(2**62), 2**62)
+        listed = (found.step >= low) & (found.step <= high)
+        self._listed = found.step[listed]
+        self._subset = scope.selection.steps is not None
+        self._host = [m.end - m.start for m in marks if m.step in set(self._listed.tolist())]
+        place = np.arange(len(found))
+        self._warmup = place < warmup_count(self._lengths, scope.selection.warmup)
+        self._incomplete = (place == 0) & first_is_incomplete(ops, found) & ~self._warmup.any()
+        self._warmup, self._incomplete = self._warmup & listed, self._incomplete & listed
+        self._rates = listed & ~self._warmup & ~self._incomplete
+
+    def finding(self) -> list[Finding]:
+        """How long the listed steps take, without those that are left out of rates."""
+        if self._run_on and self._host:
+            text = (
+                f"{self._whose}: {self._takes(self._listed, self._host, 'host')}; on the device, where steps"
+                f" interleave, one takes {format_value(self._mean, Unit.NS)} on average over all {self._all}"
+            )
+            return [Finding("step_time", text, self._rank, self._mean)]
+        rest = self._lengths[self._rates]
+        if len(rest) < 1 + (not self._subset):
+            return []
+        text = f"{self._whose}: {self._takes(self._steps[self._rates], rest, 'device')}"
+        if len(rest) > 1:
+            text += (
+                f"; shortest {format_value(int(rest.min()), Unit.NS)}, longest {format_value(int(rest.max()), Unit.NS)}"
+            )
+        if warmup := int(self._warmup.sum()):
+            text += f"; {counted(warmup, 'warm-up step')} left out"
+        if self._incomplete.any():
+            text += "; the first step, whose beginning was not recorded, is left out"
+        return [Finding("step_time", text, self._rank, int(np.median(rest)))]
+
+    def warning(self) -> list[str]:
+        """Says that single device steps say little, where that is so."""
+        if not self._run_on or not self._host:
+            return []
+        return [
+            f"{self._whose}: work of neighbouring steps interleaves on the device (in {self._run_on:,} of {self._all}"
+            " operations run on when those of a later one have begun), so that the lengths of single device steps say"
+            f" little; a step takes {format_value(float(np.median(self._host)), Unit.NS)} on the host (median)"
+        ]
+
+    def _takes(self, steps: Ints, lengths: Sequence[int] | Ints, where: str) -> str:
+        """How long steps take, in words; those of a selection are named."""
+        length = format_value(float(np.median(lengths)), Unit.NS)
+        if self._subset and len(steps) == 1:
+            return f"step {steps[0]} takes {length} on the {where}"
+        named = f" ({steps.min()} to {steps.max()})" if self._subset else ""
+        return f"{counted(len(steps), 'step')}{named} of {length} on the {where} (median)"
+
+    @property
+    def _all(self) -> str:
+        return counted(len(self._lengths), "step")
+
+    @property
+    def _mean(self) -> int:
+        return int(self._lengths.sum()) // len(self._lengths)

@@ -13,12 +13,15 @@ from traceanalyzer.passes.operations import NULL, Operations, load_operations
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.passes.step_marks import step_window
 from traceanalyzer.schema.column import Column, Type
-from traceanalyzer.units import Unit
+from traceanalyzer.units import Unit, counted, format_value
 
 Ints = NDArray[np.int64]
 
 BUSIEST = 16
 """Streams of a device whose pairs are compared: 120 pairs at most."""
+
+LEAST_SHARE = 0.001
+"""Share of the busy time with several operations at once from which on it is said."""
 
 PROCESS = Column("process", Type.INT64, "Process that the stream belongs to.")
 STREAM = Column("stream", Type.INT64, "Stream, as the source numbers it within its process.")
@@ -95,9 +98,9 @@ def streams(scope: Scope) -> Answer:
         rows["concurrency"] += [
             (*place, n, time, time / busy) for n, time in zip(running.tolist(), ns.tolist(), strict=True) if n
         ]
-        findings += _finding(device, busy, int(ns[running > 1].sum()), len(unions))
+        findings += _finding(scope, device, busy, int(ns[running > 1].sum()), len(unions))
         if len(unions) > BUSIEST:
-            warnings.append(f"device {device.device} has {len(unions):,} streams: pairs of the {BUSIEST} busiest only")
+            warnings.append(f"{scope.whose(device)} has {len(unions):,} streams: pairs of the {BUSIEST} busiest only")
     rows["streams"].sort(key=lambda r: (-int(str(r[6])), *_ordered(r[0], r[2], r[3], r[4])))
     rows["overlap"].sort(key=lambda r: (-int(str(r[7])), *_ordered(r[0], r[2], r[3], r[4], r[5], r[6])))
     return Answer(
@@ -147,10 +150,11 @@ def _ordered(*values: object) -> tuple[int, ...]:
     return tuple(NULL if value is None else int(str(value)) for value in values)
 
 
-def _finding(device: DeviceOfCapture, busy: int, several: int, count: int) -> list[Finding]:
-    if not busy:
+def _finding(scope: Scope, device: DeviceOfCapture, busy: int, several: int, count: int) -> list[Finding]:
+    """What share of the busy time runs several operations at once, where that is worth a sentence."""
+    if not busy or several < LEAST_SHARE * busy:
         return []
-    whose = f"rank {device.rank}, device {device.device}" if device.rank is not None else f"device {device.device}"
-    text = f"{100 * several / busy:.1f} % of the busy time of {whose} runs several operations at once"
-    text += f", on {count:,} streams" if count > 1 else ", on one stream"
+    share = format_value(several / busy, Unit.SHARE)
+    text = f"{share} of the busy time of {scope.whose(device)} runs several operations at once"
+    text += f", on {counted(count, 'stream')}"
     return [Finding("concurrency", text, device.rank, None)]

@@ -143,7 +143,7 @@ def launch_calls(calls: dict[int, Columns], process: Ints, correlation: Ints) ->
             continue
         number, key, began = columns.take("event_id"), columns.take("correlation_id"), columns.take("start_ns")
         order = np.arange(len(key))
-        if (np.diff(key) <= 0).any():
+        if (key[1:] <= key[:-1]).any():  # differences of far ids would not fit into 64 bits
             order = np.lexsort((number, began, key))
             key = key[order]
             first = np.append(True, key[1:] != key[:-1])

@@ -28,12 +28,13 @@ from traceanalyzer.cli.options import PATH, Asked, question_options
 def command(asked: Asked, target: Path, tables: tuple[str, ...], file_format: str | None, force: bool) -> None:
     """Write tables as Parquet or Arrow files, with names as text.
 
-    FOLDER gets one file a table; FILE, which ends in .parquet or .arrow, gets the one table that --table names. Tables
-    are those of docs/reference/schema.md, and results of the questions: gaps, causes, stacks, gap_pieces, ledger,
-    kernels, or steps_steps and the like where a stored table has the name (docs/reference/results.md). --run, --rank,
-    --source and --device pick the rows of stored tables; results follow every option. The stacks of stack_nodes are
-    those of the whole store. Unit and meaning of each column are in the file. Each file is written whole or not at
-    all; those that exist are replaced with --force only. Arrow needs pyarrow: pip install 'gpu-traceanalyzer[frames]'.
+    FOLDER gets one file a table; FILE, which ends in .parquet or .arrow, gets the one table that --table names. Names
+    that end in another format, such as .csv, are refused: `sql` prints CSV and JSON. Tables are those of
+    docs/reference/schema.md, and results of the questions: gaps, causes, stacks, gap_pieces, ledger, kernels, or
+    steps_steps and the like where a stored table has the name (docs/reference/results.md). --run, --rank, --source and
+    --device pick the rows of stored tables; results follow every option. The stacks of stack_nodes are those of the
+    whole store. Unit and meaning of each column are in the file. Each file is written whole or not at all; those that
+    exist are replaced with --force only. Arrow needs pyarrow: pip install 'gpu-traceanalyzer[frames]'.
 
     \b
     Examples:

@@ -43,9 +43,9 @@ def command(asked: Asked) -> None:
     beneath = None
     every_stack = asked.form in FORMATS_OF_STACKS
     with opened(asked) as traces:
-        answer = traces.gaps(**asked.selection, top=0 if every_stack else asked.top)
+        answer = traces.gaps(**asked.selection, top=0 if every_stack else asked.rows)
         if asked.form == "table" and asked.table is None and asked.selection["lane"] == "device" and _hides(answer):
-            beneath = traces.gaps(**asked.selection | {"lane": "compute"}, top=asked.top)
+            beneath = traces.gaps(**asked.selection | {"lane": "compute"}, top=asked.rows)
     show(asked, answer, beneath)
 
 

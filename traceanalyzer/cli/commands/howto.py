@@ -45,7 +45,10 @@ def title(topic: str) -> str:
 
 
 def plain(markdown: str) -> str:
-    """The page as text for a terminal: headings underlined, code indented so that it can be copied, no backticks."""
+    """The page as text for a terminal: headings underlined, code indented so that it can be copied.
+
+    Commands inside of sentences keep their backticks, which tell them from the prose.
+    """
     out = []
     in_code = False
     for line in markdown.splitlines():
@@ -57,5 +60,5 @@ def plain(markdown: str) -> str:
             text = line.lstrip("# ")
             out += [text, ("=" if line.startswith("# ") else "-") * len(text)]
         else:
-            out.append(line.replace("`", ""))
+            out.append(line)
     return "\n".join(out) + "\n"

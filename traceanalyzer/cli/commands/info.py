@@ -20,4 +20,4 @@ def command(asked: Asked) -> None:
       traceanalyzer info --run all               # every run of the store
       traceanalyzer info trace.json.gz           # straight from a file
     """
-    answer_question(asked, lambda traces: traces.info(**asked.selection, top=asked.top))
+    answer_question(asked, lambda traces: traces.info(**asked.selection, top=asked.rows))

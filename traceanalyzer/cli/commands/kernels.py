@@ -25,4 +25,4 @@ def command(asked: Asked) -> None:
       traceanalyzer kernels --steps 3-7 --top 5  # the five largest of some steps
       traceanalyzer kernels --table operations   # copies and memory sets
     """
-    answer_question(asked, lambda traces: traces.kernels(**asked.selection, top=asked.top))
+    answer_question(asked, lambda traces: traces.kernels(**asked.selection, top=asked.rows))

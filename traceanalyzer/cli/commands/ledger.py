@@ -20,4 +20,4 @@ def command(asked: Asked) -> None:
       traceanalyzer ledger trace.json.gz         # straight from a file
       traceanalyzer ledger --format csv --top 0 -o ledger.csv
     """
-    answer_question(asked, lambda traces: traces.ledger(**asked.selection, top=asked.top))
+    answer_question(asked, lambda traces: traces.ledger(**asked.selection, top=asked.rows))

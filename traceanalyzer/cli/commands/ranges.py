@@ -24,4 +24,4 @@ def command(asked: Asked) -> None:
       traceanalyzer ranges trace.json.gz         # straight from a file
       traceanalyzer ranges --rank 0 --top 0      # all ranges of one rank
     """
-    answer_question(asked, lambda traces: traces.ranges(**asked.selection, top=asked.top))
+    answer_question(asked, lambda traces: traces.ranges(**asked.selection, top=asked.rows))

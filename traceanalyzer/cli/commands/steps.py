@@ -12,7 +12,8 @@ def command(asked: Asked) -> None:
     """Duration, busy and idle time of each step.
 
     Start, end and duration are the host's mark of the step; busy, idle, compute and communication are of the work
-    that was launched in it, on the device.
+    that was launched in it, on the device. Where work of neighbouring steps interleaves there, that is said: then a
+    single device step says little. A first step whose beginning was not recorded is marked incomplete.
 
     \b
     Examples:
@@ -20,4 +21,4 @@ def command(asked: Asked) -> None:
       traceanalyzer steps trace.json.gz          # straight from a file
       traceanalyzer steps --step-range '^train_step'    # NVTX ranges of your own as steps
     """
-    answer_question(asked, lambda traces: traces.steps(**asked.selection, top=asked.top))
+    answer_question(asked, lambda traces: traces.steps(**asked.selection, top=asked.rows))

@@ -23,4 +23,4 @@ def command(asked: Asked) -> None:
       traceanalyzer streams trace.json.gz        # straight from a file
       traceanalyzer streams --table overlap      # which streams run at the same time
     """
-    answer_question(asked, lambda traces: traces.streams(**asked.selection, top=asked.top))
+    answer_question(asked, lambda traces: traces.streams(**asked.selection, top=asked.rows))

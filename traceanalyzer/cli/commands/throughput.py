@@ -25,4 +25,4 @@ def command(asked: Asked) -> None:
       traceanalyzer throughput                   # the newest run of the store
       traceanalyzer throughput --table rollup    # time and class of each kernel
     """
-    answer_question(asked, lambda traces: traces.throughput(**asked.selection, top=asked.top))
+    answer_question(asked, lambda traces: traces.throughput(**asked.selection, top=asked.rows))

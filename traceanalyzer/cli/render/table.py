@@ -3,19 +3,16 @@
 import html
 from collections.abc import Sequence
 
-from traceanalyzer.cli.render.text import BETWEEN_FRAMES, cell, heading, printable, shortened, shortened_stack, width_of
-from traceanalyzer.cli.render.views import columns_shown, frames_shown, view_of
+from traceanalyzer.cli.render.layout import Kind, Shown, are_figures, fit, fitted, laid_out, plain, wrapped
+from traceanalyzer.cli.render.text import cell, heading, printable
+from traceanalyzer.cli.render.views import SENTENCES, View, columns_shown, frames_shown, view_of
 from traceanalyzer.passes.answer import Answer, Frame
 from traceanalyzer.schema.column import Column, Type
 
-GAP = "  "
-NARROWEST = 12
 INDENT = 4
 NO_STACK = "(no stack: nothing was open, or the launch is not in the file)"
 _NUMBERS = frozenset({Type.INT64, Type.INT32, Type.FLOAT64})
 _MARKDOWN = str.maketrans({c: "\\" + c for c in "\\`*_[]|~!"} | {"@": "&#64;"})
-
-Cell = str | list[str]
 
 
 def as_terminal(
@@ -48,36 +45,52 @@ def _terminal_table(answer: Answer, frame: Frame, top: int, width: int, titled: 
     if not len(frame):
         return f"{printable(frame.spec.name)}: none"
     lines = [f"{printable(frame.spec.name)}: {printable(frame.spec.meaning)}"] if titled else []
-    beneath = view_of(answer).beneath.get(frame.spec.name)
-    if beneath is not None:
-        below = [cell(value, column) for column in columns if column.name == beneath for value in rows.columns[beneath]]
-        columns = [column for column in columns if column.name != beneath]
-    cells = [[cell(value, column) for value in rows.columns[column.name]] for column in columns]
-    heads = [printable(heading(column)) for column in columns]
-    table = aligned(heads, cells, [_is_number(rows, column) for column in columns], width)
-    if beneath is not None and below:
-        indent = " " * INDENT
-        table[1:] = [
-            text
-            for row, more in zip(table[1:], below, strict=True)
-            for text in (row, indent + (_fit(more, width - INDENT) if more else NO_STACK))
-        ]
-    lines += [line.rstrip() for line in table]
-    return "\n".join([*lines, *_cut_off(answer, frame, top)])
+    view = view_of(answer)
+    beneath = view.beneath.get(frame.spec.name)
+    shown = {column.name: _shown(rows, column, view) for column in columns}
+    below = shown.pop(beneath, None) if beneath is not None else None
+    spare = [name for name in view.spare.get(frame.spec.name, ()) if name in shown]
+    left_out = next((spare[:k] for k in range(len(spare) + 1) if fitted(_without(shown, spare[:k]), width)), [])
+    head, body = laid_out(_without(shown, left_out), width)
+    lines += head
+    for k, row in enumerate(body):
+        lines += row
+        if below is not None:
+            stack = below.cells[k]
+            more = [fit(stack, width - INDENT)] if stack else wrapped(NO_STACK, width - INDENT)
+            lines += [" " * INDENT + line for line in more]
+    notes = [f"(too narrow for: {', '.join(shown[name].head for name in left_out)})"] if left_out else []
+    return "\n".join([*(line.rstrip() for line in lines), *_cut_off(frame, top), *notes])
 
 
-def _cut_off(answer: Answer, frame: Frame, top: int) -> list[str]:
-    """The line that says that rows may be missing. A question that cut its rows itself does not tell how many."""
-    if not frame.spec.cut or not 0 < top <= len(frame):
+def _without(shown: dict[str, Shown], names: Sequence[str]) -> list[Shown]:
+    return [column for name, column in shown.items() if name not in names]
+
+
+def _shown(rows: Frame, column: Column, view: View) -> Shown:
+    """A column as it is printed."""
+    cells = [cell(value, column, view.nulls.get(column.name, "")) for value in rows.columns[column.name]]
+    is_number = _is_number(rows, column)
+    if is_number or column.type is Type.BOOL or are_figures(cells):
+        kind = Kind.FIGURES
+    else:
+        kind = Kind.SENTENCES if column.name in SENTENCES else Kind.NAMES
+    return Shown(printable(heading(column)), cells, kind, is_number)
+
+
+def _cut_off(frame: Frame, top: int) -> list[str]:
+    """The line that says that rows are missing. Questions are asked for one row more than is printed: where no more
+    came, they may have left out others themselves.
+    """
+    more = len(frame) - top
+    if not frame.spec.cut or not top or more <= 0:
         return []
-    if len(frame) > top:
-        return [f"... {len(frame) - top:,} more rows; --top 0 lists all"]
-    said = any("--top 0" in warning for warning in answer.warnings)
-    return [] if said or answer.command == "sql" else [f"... the first {top:,} rows; --top 0 lists all"]
+    rows = "more rows" if more == 1 else f"{more:,} more rows"
+    return [f"... {rows}; --top 0 lists all"]
 
 
 def _is_number(frame: Frame, column: Column) -> bool:
-    """Whether a column is to be aligned to the right and never shortened; columns of `sql` only show it by values."""
+    """Whether a column is to be aligned to the right; columns of `sql` only show it by values."""
     values = [value for value in frame.columns[column.name] if value is not None]
     return column.type in _NUMBERS or (bool(values) and all(isinstance(value, (int, float)) for value in values))
 
@@ -85,50 +98,6 @@ def _is_number(frame: Frame, column: Column) -> bool:
 def cut(frame: Frame, top: int) -> Frame:
     """The first `top` rows of a table that may be cut; totals stay whole."""
     return frame.head(top) if frame.spec.cut else frame
-
-
-def aligned(heads: Sequence[str], cells: Sequence[Sequence[Cell]], right: Sequence[bool], width: int) -> list[str]:
-    """Lines of a table: a heading, then rows; numbers to the right, long text shortened so that lines fit `width`."""
-    natural = [
-        max([width_of(h), *(width_of(_plain(v)) for v in column)]) for h, column in zip(heads, cells, strict=True)
-    ]
-    widths = fitted(natural, [max(width_of(h), NARROWEST) for h in heads], right, width)
-    lines = [_line(heads, right, widths)]
-    lines += [
-        _line([_fit(value, w) for value, w in zip(row, widths, strict=True)], right, widths)
-        for row in zip(*cells, strict=True)
-    ]
-    return lines
-
-
-def fitted(natural: Sequence[int], least: Sequence[int], fixed: Sequence[bool], width: int) -> list[int]:
-    """Widths of columns that fit a line of `width`: the widest text column gives first, none less than its least."""
-    widths = list(natural)
-    over = sum(widths) + len(GAP) * (len(widths) - 1) - width
-    while over > 0:
-        able = [i for i, w in enumerate(widths) if not fixed[i] and w > least[i]]
-        if not able:
-            break
-        widest = max(able, key=lambda i: widths[i])
-        widths[widest] -= 1
-        over -= 1
-    return widths
-
-
-def _plain(value: Cell) -> str:
-    return value if isinstance(value, str) else BETWEEN_FRAMES.join(value)
-
-
-def _fit(value: Cell, width: int) -> str:
-    return shortened(value, width) if isinstance(value, str) else shortened_stack(value, width)
-
-
-def _line(texts: Sequence[str], right: Sequence[bool], widths: Sequence[int]) -> str:
-    padded = []
-    for text, to_right, width in zip(texts, right, widths, strict=True):
-        space = " " * (width - width_of(text))
-        padded.append(space + text if to_right else text + space)
-    return GAP.join(padded).rstrip()
 
 
 def as_markdown(answer: Answer, top: int, table: str | None) -> str:
@@ -141,8 +110,8 @@ def as_markdown(answer: Answer, top: int, table: str | None) -> str:
         "|" + "|".join(" ---: " if _is_number(rows, column) else " --- " for column in columns) + "|",
     ]
     lines += [
-        "| " + " | ".join(_markdown(_plain(cell(row[column.name], column))) for column in columns) + " |"
-        for row in rows.rows()
+        "| " + " | ".join(_markdown(plain(value)) for value in row) + " |"
+        for row in zip(*(_shown(rows, column, view_of(answer)).cells for column in columns), strict=True)
     ]
     return "\n".join(lines) + "\n"
 

@@ -12,6 +12,14 @@ from traceanalyzer.units import Unit, format_value
 ELLIPSIS = "…"
 BETWEEN_FRAMES = " > "
 _INSTANTS = frozenset({"start_ns", "end_ns", "t_ns"})
+_IN_NAMES = {
+    Unit.NS: ("ns", "time"),
+    Unit.BYTES: ("bytes", "size"),
+    Unit.PERCENT: ("pct", "percent"),
+    Unit.GB_PER_S: ("gbs", "bandwidth"),
+    Unit.BYTES_PER_S: ("bytes_per_s", "bandwidth"),
+}
+"""What names of columns end in by their unit, and what a name becomes that is nothing else."""
 
 
 def printable(text: str) -> str:
@@ -51,10 +59,11 @@ def shortened(text: str, width: int) -> str:
     if width_of(text) <= width:
         return text
     head = (width - 1) // 2
-    return _first(text, head) + ELLIPSIS + _first(text[::-1], width - 1 - head)[::-1]
+    return first_columns(text, head) + ELLIPSIS + first_columns(text[::-1], width - 1 - head)[::-1]
 
 
-def _first(text: str, width: int) -> str:
+def first_columns(text: str, width: int) -> str:
+    """As much of the text from its beginning as takes at most `width` columns."""
     used = 0
     for position, character in enumerate(text):
         used += _width_of_character(character)
@@ -78,14 +87,17 @@ def shortened_stack(frames: Sequence[str], width: int) -> str:
     return lead + kept if kept else shortened(frames[-1], width)
 
 
-def cell(value: Any, column: Column) -> str | list[str]:
-    """A value as people read it, safe to print; a list of text stays a list, so that it can be shortened by frames."""
+def cell(value: Any, column: Column, null: str = "") -> str | list[str]:
+    """A value as people read it, safe to print; a list of text stays a list, so that it can be shortened by frames.
+
+    `null` is what stands for null.
+    """
+    if value is None:
+        return null
     if isinstance(value, (list, tuple)):
         return [printable(str(item)) for item in value]
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if column.name == "answerable" and value is None:
-        return "in part"
     if column.name in _INSTANTS and isinstance(value, int):
         return str(value)
     if column.name == "path" and isinstance(value, str):
@@ -101,9 +113,7 @@ def from_here(path: str) -> str:
 def heading(column: Column) -> str:
     """Name of a column for people: without a unit that stands in its cells, with one that does not."""
     name = column.name
-    if name in _INSTANTS:
+    if name in _INSTANTS or column.unit not in _IN_NAMES:
         return name
-    for unit, suffix in ((Unit.NS, "_ns"), (Unit.BYTES, "_bytes"), (Unit.PERCENT, "_pct"), (Unit.GB_PER_S, "_gbs")):
-        if column.unit is unit and name.endswith(suffix):
-            return name.removesuffix(suffix)
-    return name
+    suffix, bare = _IN_NAMES[column.unit]
+    return bare if name == suffix else name.removesuffix(f"_{suffix}")

@@ -12,14 +12,22 @@ class View:
 
     `shown` are the tables on a terminal, in order; none: all of them. `columns` picks the columns of a table; a table
     that is not named there, and a name that a table lacks, is no error. `beneath` names the column of a table that gets
-    a line of its own beneath each row. `hints` are commands worth running next.
+    a line of its own beneath each row. `spare` names columns of a table that are left out, the first one first, where a
+    row would not fit the terminal. `nulls` says what null means in a column where it means something, and `marks`
+    names columns that are shown only where a value is not zero or false. `hints` are commands worth running next.
     """
 
     shown: tuple[str, ...] = ()
     columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
     beneath: dict[str, str] = field(default_factory=dict)
+    spare: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    nulls: dict[str, str] = field(default_factory=dict)
+    marks: frozenset[str] = frozenset()
     hints: tuple[tuple[str, str], ...] = ()
 
+
+SENTENCES = frozenset({"reason", "text", "note"})
+"""Columns of sentences, which wrap where they do not fit; other text is names, which are shortened."""
 
 WHEN_SEVERAL = frozenset({"run", "capture", "process", "other_process"})
 """Columns that are shown only where they tell rows apart."""
@@ -44,6 +52,8 @@ VIEWS = {
             "fitness": ("capture", "check", "state", "text", "spoils"),
             "quality": ("run", "capture", "severity", "code", "count", "text"),
         },
+        spare={"captures": ("tool_version", "host")},
+        nulls={"answerable": "in part"},
         hints=(("traceanalyzer gaps", "why the GPUs were idle"),),
     ),
     "gaps": View(
@@ -131,6 +141,7 @@ VIEWS = {
                 "device",
                 "step",
                 "warmup",
+                "incomplete",
                 "duration_ns",
                 "device_duration_ns",
                 "busy_ns",
@@ -140,6 +151,7 @@ VIEWS = {
                 "exposed_communication_ns",
             )
         },
+        marks=frozenset({"warmup", "incomplete"}),
         hints=(("traceanalyzer gaps --steps A-B", "why the GPUs were idle in some of them"),),
     ),
     "ranges": View(
@@ -169,6 +181,7 @@ VIEWS = {
             "operations": ("capture", "rank", "device", "operation", "calls", "total_ns", "bytes", "mean_bytes_per_s"),
         },
         beneath={"kernels": "kernel"},
+        spare={"kernels": ("lane",)},
         hints=(
             ("traceanalyzer launches", "whether the host keeps up with them"),
             ("traceanalyzer streams", "which of them run at the same time"),
@@ -221,9 +234,12 @@ VIEWS = {
                 "mean_depth",
                 "empty_ns",
                 "empty_share",
+                "unknown_ns",
             ),
             "depth": ("capture", "rank", "device", "process", "depth", "ns", "share", "n_launches"),
         },
+        nulls={"depth": "unknown"},
+        marks=frozenset({"unknown_ns"}),
         hints=(
             ("traceanalyzer launches --table depth", "time and launches by queue depth"),
             ("traceanalyzer gaps", "what the host did while nothing was queued"),
@@ -270,14 +286,17 @@ def frames_shown(answer: Answer, table: str | None) -> list[Frame]:
 def columns_shown(answer: Answer, frame: Frame) -> list[Column]:
     """Columns of a table that people see: those of the view, but for those without a value or without a difference."""
     by_name = {column.name: column for column in frame.spec.columns}
-    chosen = view_of(answer).columns.get(frame.spec.name)
+    view = view_of(answer)
+    chosen = view.columns.get(frame.spec.name)
     if chosen is None:
         return list(frame.spec.columns)
-    return [by_name[name] for name in chosen if name in by_name and _worth(name, frame)]
+    return [by_name[name] for name in chosen if name in by_name and _worth(name, frame, view.marks)]
 
 
-def _worth(name: str, frame: Frame) -> bool:
+def _worth(name: str, frame: Frame, marks: frozenset[str]) -> bool:
     values = frame.columns[name]
+    if name in marks:
+        return any(values)
     if name not in WHEN_SEVERAL:
         return not values or any(value is not None for value in values)
     if name == "capture" and {"rank", "device"} <= set(frame.columns):

@@ -151,6 +151,12 @@ def note_lost_tables(capture: Capture, damage: str | None) -> None:
     if capture.database.cut or damage:
         capture.facts.whole = False
         capture.note("file_truncated", f"The file ends early ({damage or 'it is shorter than its header says'}).")
+    # A file that is cut loses many tables for one reason: that is one sentence, and one of those that only name kinds.
+    damaged: dict[tuple[str, str], list[str]] = {}
     for table, message in sorted(lost.items()):
         capture.facts.whole = False
-        capture.note("table_damaged", f"The table {table} could not be read whole ({message}): events are missing.")
+        missing = "names of kinds" if table.startswith("ENUM_") else "events"
+        damaged.setdefault((missing, str(message)), []).append(table)
+    for (missing, message), tables in damaged.items():
+        which = f"The table {tables[0]}" if len(tables) == 1 else f"{len(tables)} tables ({', '.join(tables)})"
+        capture.note("table_damaged", f"{which} could not be read whole ({message}): {missing} are missing.")
