@@ -68,27 +68,59 @@ class Operations:
         return holes(self.start[mine], self.end[mine], *self.span)
 
 
-def load_operations(scope: Scope, device: DeviceOfCapture, *, whole: bool = False) -> Operations:
+def load_operations(scope: Scope, device: DeviceOfCapture, *, whole: bool = False, launched: bool = True) -> Operations:
     """All operations of a device inside the selected window, sorted by start, launch and number.
 
-    `whole` takes no notice of the window.
+    `whole` takes no notice of the window. Without `launched` it is not known when they were launched, but for those
+    that start together with others.
     """
     got = scope.connection.execute(
-        f"""SELECT o.op_id, o.start_ns, o.end_ns, o.lane::BIGINT AS lane, o.kind::BIGINT AS kind,
-            coalesce(o.name, -1)::BIGINT AS name, coalesce(o.process, {NULL}) AS process,
-            coalesce(o.stream, {NULL}) AS stream, coalesce(o.launch_event_id, {NULL}) AS launch,
-            coalesce(e.start_ns, {NULL}) AS launched, coalesce(o.step, {NULL}) AS step
-        FROM stored.gpu_ops o
-        LEFT JOIN stored.cpu_events e ON e.capture = o.capture AND e.event_id = o.launch_event_id
-        WHERE o.capture = ? AND o.device = ?
-        ORDER BY o.start_ns, e.start_ns NULLS LAST, o.op_id""",
+        f"""SELECT o.op_id, o.start_ns, o.end_ns, o.lane, o.kind, coalesce(o.name, -1)::INTEGER AS name,
+            coalesce(o.process, {NULL}) AS process, coalesce(o.stream, {NULL}) AS stream,
+            coalesce(o.launch_event_id, {NULL}) AS launch, coalesce(o.step, {NULL}) AS step
+        FROM stored.gpu_ops o WHERE o.capture = ? AND o.device = ?""",
         [device.capture, device.device],
     ).fetchnumpy()
-    column = {name: np.asarray(values, np.int64) for name, values in got.items()}
+    column = {name: np.asarray(values) for name, values in got.items()}
+    start = column["start_ns"]
+    together = np.isin(start, start[1:][start[1:] == start[:-1]]) if _ascends(start) else None
+    if together is None:
+        order = np.lexsort((column["op_id"], start))
+        column = {name: values[order] for name, values in column.items()}
+        start = column["start_ns"]
+        together = np.isin(start, start[1:][start[1:] == start[:-1]])
+    column["launched"] = _launched(scope, device, column["op_id"], None if launched else together)
+    if together.any():
+        last = np.where(column["launched"] == NULL, np.iinfo(np.int64).max, column["launched"])
+        order = np.lexsort((column["op_id"], last, start))
+        column = {name: values[order] for name, values in column.items()}
     start, end = column.pop("start_ns"), column.pop("end_ns")
     out = Operations(device=device, start=start, end=end, original_start=start, window=None, **column)
     window = window_of(scope, device.capture)
     return out if whole or window is None else clip(out, *window)
+
+
+def _ascends(start: Ints) -> bool:
+    return bool((start[1:] >= start[:-1]).all())
+
+
+def _launched(
+    scope: Scope, device: DeviceOfCapture, op_id: NDArray[np.integer], some: NDArray[np.bool_] | None
+) -> Ints:
+    """When operations were launched, `NULL` where that is not in the file; of `some` only, if these are given."""
+    out = np.full(len(op_id), NULL, np.int64)
+    if some is not None and not some.any():
+        return out
+    chosen = "" if some is None else "AND o.op_id IN (SELECT unnest($some::BIGINT[]))"
+    got = scope.connection.execute(
+        f"""SELECT o.op_id, e.start_ns FROM stored.gpu_ops o
+        JOIN stored.cpu_events e ON e.capture = o.capture AND e.event_id = o.launch_event_id
+        WHERE o.capture = $capture AND o.device = $device {chosen}""",
+        {"capture": device.capture, "device": device.device} | ({} if some is None else {"some": op_id[some]}),
+    ).fetchnumpy()
+    order = np.argsort(op_id, kind="stable")
+    out[order[np.searchsorted(op_id, got["op_id"], sorter=order)]] = got["start_ns"]
+    return out
 
 
 def window_of(scope: Scope, capture: int) -> tuple[int, int] | None:

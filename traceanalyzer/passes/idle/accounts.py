@@ -45,6 +45,7 @@ class DeviceAccount:
     def __init__(self, scope: Scope, tree: StackTree, part: DeviceGaps) -> None:
         self._tree, self._under = tree, scope.selection.under
         self.device, self.part = part.device, part
+        self._n_blames = len(tree.labels) + 1
         self.threads = part.attribution.gaps.threads
         step = part.ops.step[part.next_op] if len(part.ops) else np.zeros(0, np.int64)
         self.steps, self._step_of_gap = np.unique(step, return_inverse=True)
@@ -82,7 +83,7 @@ class DeviceAccount:
         self._by_step.add(step, length)
         self._by_thread.add(thread, length)
         self._by_blame_thread.add(blame * (len(self.threads) + 1) + thread, length)
-        self._by_blame_step.add(blame * len(self.steps) + step, length)
+        self._by_blame_step.add(step * self._n_blames + blame, length)
         self._add_waiting(pieces, thread - 1, blame == 0)
 
     def _add_waiting(self, pieces: Pieces, thread: Ints, blameless: NDArray[np.bool_]) -> None:
@@ -146,7 +147,7 @@ class DeviceAccount:
             threads.setdefault(blame - 1, {})[thread - 1] = idle
         steps: dict[int, list[int]] = {}
         for key, idle, _ in self._by_blame_step.rows():
-            blame, step = divmod(key, len(self.steps))
+            step, blame = divmod(key, self._n_blames)
             if self.counted[step]:
                 steps.setdefault(blame - 1, []).append(idle)
         out = [

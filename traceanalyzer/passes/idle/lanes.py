@@ -51,7 +51,8 @@ class DeviceGaps:
 def devices_with_gaps(scope: Scope, tree: StackTree) -> Iterator[DeviceGaps]:
     """Gaps and pieces of every selected device, one device at a time."""
     for device in scope.devices:
-        ops = with_steps(scope, load_operations(scope, device))
+        steps_anew = scope.selection.step_range is not None
+        ops = with_steps(scope, load_operations(scope, device, launched=steps_anew))
         if scope.selection.steps is not None:
             ops = step_window(scope, ops)
         if not len(ops):

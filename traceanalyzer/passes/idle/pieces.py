@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from traceanalyzer.schema.batches import is_single
+
 Ints = NDArray[np.int64]
 
 
@@ -37,7 +39,14 @@ class Pieces:
 
     def take(self, rows: NDArray[Any] | slice) -> "Pieces":
         """Some of the pieces."""
-        return Pieces(*(getattr(self, name)[rows] for name in Pieces.__slots__))
+        return Pieces(*(_taken(getattr(self, name), rows) for name in Pieces.__slots__))
+
+
+def _taken(values: NDArray[Any], rows: NDArray[Any] | slice) -> NDArray[Any]:
+    if not is_single(values) or isinstance(rows, slice) or not len(values):
+        return values[rows]
+    count = int(rows.sum()) if rows.dtype == np.bool_ else len(rows)
+    return np.broadcast_to(values[:1], (count,)) if count else values[:0]
 
 
 def made(
@@ -53,15 +62,18 @@ def made(
 ) -> Pieces:
     """Pieces of positive length; single values hold for all."""
     long = end > start
+    every = bool(long.all())
+    count = len(start) if every else int(long.sum())
 
     def column(values: NDArray[Any] | int | bool, kind: type[Any]) -> NDArray[Any]:
-        picked = values[long] if isinstance(values, np.ndarray) else np.full(int(long.sum()), values)
-        return picked.astype(kind, copy=False)
+        if not isinstance(values, np.ndarray):
+            return np.broadcast_to(np.array([values], kind), (count,))
+        return (values if every else _taken(values, long)).astype(kind, copy=False)
 
     return Pieces(
         column(gap, np.int64),
-        start[long],
-        end[long],
+        column(start, np.int64),
+        column(end, np.int64),
         column(cause, np.int8),
         column(reason, np.int8),
         column(node, np.int32),
@@ -72,9 +84,19 @@ def made(
 
 def joined(parts: Sequence[Pieces]) -> Pieces:
     """Pieces of several origins, in order."""
-    pieces = Pieces(*(np.concatenate([getattr(part, name) for part in parts]) for name in Pieces.__slots__))
-    order = np.argsort(pieces.start, kind="stable")  # gaps follow each other in time
-    return pieces if (np.diff(order) == 1).all() else pieces.take(order)
+    parts = [part for part in parts if len(part)] or list(parts[:1])
+    if len(parts) == 1:
+        return parts[0]
+    start = np.concatenate([part.start for part in parts])
+    order = np.argsort(start, kind="stable")  # gaps follow each other in time
+    columns = [_joined([getattr(part, name) for part in parts], order) for name in Pieces.__slots__ if name != "start"]
+    return Pieces(columns[0], start[order], *columns[1:])
+
+
+def _joined(columns: list[NDArray[Any]], order: NDArray[np.intp]) -> NDArray[Any]:
+    if all(is_single(column) and column[0] == columns[0][0] for column in columns):
+        return np.broadcast_to(columns[0][:1], (len(order),))
+    return np.concatenate(columns)[order]
 
 
 def merged(pieces: Pieces) -> Pieces:
@@ -84,7 +106,8 @@ def merged(pieces: Pieces) -> Pieces:
     same = pieces.start[1:] == pieces.end[:-1]
     for name in ("gap", "node", "cause", "reason", "refill", "sampled"):
         values = getattr(pieces, name)
-        same &= values[1:] == values[:-1]
+        if not is_single(values):
+            same &= values[1:] == values[:-1]
     if not same.any():
         return pieces
     first = np.flatnonzero(np.append(True, ~same))

@@ -60,10 +60,11 @@ class Attribution:
         for number, thread in enumerate(self.threads):
             mine = gaps[owner == number]
             if len(mine):
-                parts += [thread.before_launch(self.gaps, mine), self._from_launch(thread, mine)]
+                parts += thread.before_launch(self.gaps, mine)
+                parts += self._from_launch(thread, mine)
         return joined(parts)
 
-    def _from_launch(self, thread: "_Thread", which: NDArray[np.intp]) -> Pieces:
+    def _from_launch(self, thread: "_Thread", which: NDArray[np.intp]) -> list[Pieces]:
         """From the launch to the gap's end: the call itself, then the way to the device, then the device's own wait."""
         gaps, events, place = self.gaps, thread.owner.events, self.gaps.launch[which]
         g0, g1 = gaps.start[which], gaps.end[which]
@@ -71,15 +72,13 @@ class Attribution:
         begin = np.clip(l0, g0, g1)
         returned = np.clip(l1, begin, g1)
         late = np.minimum(returned + LAUNCH_LATENCY_NS, g1)
-        latency = np.where(l1 > g0, int(Cause.LAUNCH_LATENCY), int(Cause.DEVICE_GAP))
+        latency = np.where(l1 > g0, np.int8(Cause.LAUNCH_LATENCY), np.int8(Cause.DEVICE_GAP))
         node = events.node[place]
-        return joined(
-            [
-                made(which, begin, returned, self.launch_cause[which], node),
-                made(which, returned, late, latency, node),
-                made(which, late, g1, int(Cause.DEVICE_WAIT), node),
-            ]
-        )
+        return [
+            made(which, begin, returned, self.launch_cause[which], node),
+            made(which, returned, late, latency, node),
+            made(which, late, g1, int(Cause.DEVICE_WAIT), node),
+        ]
 
     def _with_refill(self, pieces: Pieces) -> Pieces:
         refill = self.refill[pieces.gap] & IS_REFILL[pieces.cause]
@@ -93,6 +92,7 @@ class _Thread:
     owner: LaunchingThread
     copies: Copies
     copy_of: NDArray[np.int32]
+    is_copy: NDArray[np.bool_]
     overhead: StepFunction
     samples: StepFunction
     lock: StepFunction
@@ -103,78 +103,88 @@ class _Thread:
         """Begins anew with the first gap."""
         self.sweep = ThreadSweep(self.owner.events)
 
-    def before_launch(self, gaps: Gaps, which: NDArray[np.intp]) -> Pieces:
+    def before_launch(self, gaps: Gaps, which: NDArray[np.intp]) -> list[Pieces]:
         """From the gaps' starts to the launches: what the launching thread was doing."""
         start, launched = gaps.start[which], self.owner.events.start[gaps.launch[which]]
         until = np.minimum(launched, gaps.end[which])
         waits = until > start
         which, start, until = which[waits], start[waits], until[waits]
         if not len(which) or self.sweep is None:
-            return made(which, start, until, int(Cause.OUTSIDE_EVENTS))
-        stretch = self.sweep.cut(start, until)
-        pieces = self._by_copies(stretch, which)
-        pieces = self._sampled(pieces) if self.samples else pieces
-        nothing = int(Cause.OUTSIDE_EVENTS)
-        if self.lock:
-            pieces = _where(pieces, (pieces.cause == nothing) & (pieces.node == NO_STACK), self.lock)
-        if self.waiting:
-            pieces = self._waiting(pieces, (pieces.cause == nothing) & (pieces.node == NO_STACK))
-        return _where(pieces, np.ones(len(pieces), bool), self.overhead) if self.overhead else pieces
+            return []
+        parts = self._by_copies(self.sweep.cut(start, until), which)
+        for refine in (self._sampled, self._locked, self._waiting, self._with_overhead):
+            parts = [refined for part in parts if len(part) for refined in refine(part)]
+        return parts
 
-    def _by_copies(self, stretch: Stretch, which: NDArray[np.intp]) -> Pieces:
+    def _by_copies(self, stretch: Stretch, which: NDArray[np.intp]) -> list[Pieces]:
         """Causes of stretches; those inside copy calls are cut where the device begins to copy."""
         tree, copies = self.owner.events.tree, self.copies
-        gap = which[stretch.interval]
+        gap, end = which[stretch.interval], stretch.end
         cause = np.append(tree.cause, np.int8(Cause.OUTSIDE_EVENTS))[stretch.node]
-        at = self.copy_of[stretch.place]
-        copying = at >= 0
-        if not copying.any():
-            return made(gap, stretch.start, stretch.end, cause, stretch.node)
-        here = at[copying]
-        begun = np.clip(copies.begun[here], stretch.start[copying], stretch.end[copying])
-        plain, node = ~copying, stretch.node
-        return joined(
-            [
-                made(gap[plain], stretch.start[plain], stretch.end[plain], cause[plain], node[plain]),
-                made(gap[copying], stretch.start[copying], begun, copies.before[here], node[copying]),
-                made(gap[copying], begun, stretch.end[copying], copies.after[here], node[copying]),
-            ]
-        )
+        copying = np.flatnonzero(self.is_copy[stretch.place])
+        if not len(copying):
+            return [made(gap, stretch.start, end, cause, stretch.node)]
+        copy = self.copy_of[stretch.place[copying]]
+        start, whole_end = stretch.start[copying], end[copying]
+        begun = np.clip(copies.begun[copy], start, whole_end)
+        cause[copying] = np.where(begun > start, copies.before[copy], copies.after[copy])
+        cut = np.flatnonzero((begun > start) & (begun < whole_end))
+        end = end.copy()
+        end[copying[cut]] = begun[cut]
+        second = copying[cut]
+        return [
+            made(gap, stretch.start, end, cause, stretch.node),
+            made(gap[second], begun[cut], whole_end[cut], copies.after[copy[cut]], stretch.node[second]),
+        ]
 
-    def _sampled(self, pieces: Pieces) -> Pieces:
+    def _sampled(self, pieces: Pieces) -> list[Pieces]:
         """Where no API call is open, samples say what ran inside the open ranges."""
+        if not self.samples:
+            return [pieces]
         tree = self.owner.events.tree
         free = ~np.append(tree.in_call, False)[pieces.node]
         row, start, end, sample = self.samples.cut(pieces.start[free], pieces.end[free])
         row = np.flatnonzero(free)[row]
         held = sample >= 0
-        node = pieces.node[row].copy()
+        node = pieces.node[row]
         node[held] = tree.merged(node[held], sample[held].astype(np.int32))
         cause = np.where(held, np.append(tree.cause, np.int8(Cause.OUTSIDE_EVENTS))[node], pieces.cause[row])
-        return joined([pieces.take(~free), made(pieces.gap[row], start, end, cause, node, sampled=held)])
+        return [pieces.take(~free), made(pieces.gap[row], start, end, cause, node, sampled=held)]
 
-    def _waiting(self, pieces: Pieces, bare: NDArray[np.bool_]) -> Pieces:
+    def _locked(self, pieces: Pieces) -> list[Pieces]:
+        """Where nothing is open but the thread holds the interpreter lock, it runs Python."""
+        return _with_causes(pieces, _bare(pieces), self.lock) if self.lock else [pieces]
+
+    def _waiting(self, pieces: Pieces) -> list[Pieces]:
         """Where nothing is open while another thread waits inside `backward`, the framework is at work."""
-        if not bare.any():
-            return pieces
+        bare = _bare(pieces) if self.waiting else None
+        if bare is None or not bare.any():
+            return [pieces]
         row, start, end, node = self.waiting.cut(pieces.start[bare], pieces.end[bare])
         gap = pieces.gap[np.flatnonzero(bare)[row]]
         cause = np.where(node >= 0, int(Cause.FRAMEWORK), int(Cause.OUTSIDE_EVENTS))
-        return joined([pieces.take(~bare), made(gap, start, end, cause, node)])
+        return [pieces.take(~bare), made(gap, start, end, cause, node)]
+
+    def _with_overhead(self, pieces: Pieces) -> list[Pieces]:
+        """What the profiler says of its own work decides wherever it is open."""
+        return _with_causes(pieces, np.ones(len(pieces), bool), self.overhead) if self.overhead else [pieces]
 
 
-def _where(pieces: Pieces, rows: NDArray[np.bool_], causes: StepFunction) -> Pieces:
+def _bare(pieces: Pieces) -> NDArray[np.bool_]:
+    bare: NDArray[np.bool_] = (pieces.cause == int(Cause.OUTSIDE_EVENTS)) & (pieces.node == NO_STACK)
+    return bare
+
+
+def _with_causes(pieces: Pieces, rows: NDArray[np.bool_], causes: StepFunction) -> list[Pieces]:
     """Some of the pieces cut where a function of causes has edges; where it has a value, that is the cause."""
     rows &= causes.touches(pieces.start, pieces.end)
     if not rows.any():
-        return pieces
+        return [pieces]
     row, start, end, cause = causes.cut(pieces.start[rows], pieces.end[rows])
-    if not (cause >= 0).any():
-        return pieces
     row = np.flatnonzero(rows)[row]
     cause = np.where(cause >= 0, cause, pieces.cause[row])
     cut = made(pieces.gap[row], start, end, cause, pieces.node[row], sampled=pieces.sampled[row])
-    return joined([pieces.take(~rows), cut])
+    return [pieces.take(~rows), cut]
 
 
 def attribute(scope: Scope, tree: StackTree, ops: Operations) -> Attribution:
@@ -184,12 +194,14 @@ def attribute(scope: Scope, tree: StackTree, ops: Operations) -> Attribution:
     copies = load_copies(scope, capture)
     threads = []
     for owner in gaps.threads:
+        copy_of = copies.of_thread(owner.events)
         place = (scope, capture, owner.process, owner.thread)
         threads.append(
             _Thread(
                 owner,
                 copies,
-                copies.of_thread(owner.events),
+                copy_of,
+                copy_of >= 0,
                 overhead=load_overhead(*place),
                 samples=load_samples(*place, owner.events),
                 lock=load_lock(*place),

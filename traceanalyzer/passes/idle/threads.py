@@ -92,12 +92,14 @@ def fetch_events(scope: Scope, capture: int, process: int, thread: int) -> tuple
 class _Changes:
     """Of events that an event around them does not outlive: place, instant, stack from there on; sorted by these.
 
-    `first` has the number of the first change of each event, and one more: that of the end.
+    `first` has the number of the first change of each event, and one more: that of the end; `changes` tells which
+    events have any, and one more for no event.
     """
 
     instant: Ints
     node: Narrow
     first: Narrow
+    changes: NDArray[np.bool_]
 
     @classmethod
     def load(cls, scope: Scope, capture: int, events: ThreadEvents) -> "_Changes":
@@ -111,24 +113,24 @@ class _Changes:
         mine = np.flatnonzero(place >= 0)
         order = mine[np.lexsort((instant[mine], place[mine]))]
         if not len(order):
-            return cls(instant[:0], np.zeros(0, np.int32), np.zeros(0, np.int32))
+            return cls(instant[:0], np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(1, np.bool_))
         first = np.zeros(len(events) + 1, np.int32)
         np.cumsum(np.bincount(place[order], minlength=len(events)), out=first[1:])
-        return cls(instant[order], np.asarray(got["node"], np.int32)[order], first)
+        changes = np.append(first[1:] > first[:-1], False)
+        return cls(instant[order], np.asarray(got["node"], np.int32)[order], first, changes)
 
     def applied(self, stretch: Stretch) -> Stretch:
         """The same cut where stacks change."""
         if not len(self.instant):
             return stretch
-        # Place -1 is no event: what stands at the end of `first` is no change either.
-        low, high = self.first[stretch.place], np.append(self.first[1:], self.first[-1])[stretch.place]
-        changing = np.flatnonzero((high > low) & (stretch.place >= 0))
+        changing = np.flatnonzero(self.changes[stretch.place])
         if not len(changing):
             return stretch
+        low, high = self.first[stretch.place[changing]], self.first[stretch.place[changing] + 1]
         # All stretches share one axis, on which instants count by their order: that of the n-th begins n lengths later.
-        count = (high - low)[changing]
+        count = high - low
         which = np.repeat(np.arange(len(changing)), count)
-        change = np.repeat(low[changing], count) + np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+        change = np.repeat(low, count) + np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
         start, end = stretch.start[changing], stretch.end[changing]
         before = self.instant[change] < end[which]
         which, change = which[before], change[before]
@@ -192,15 +194,22 @@ class ThreadSweep:
             return parts[0]
         return Stretch(*(np.concatenate([getattr(part, name) for part in parts]) for name in Stretch.__slots__))
 
+    def _times(self, fresh: slice) -> tuple[Ints, Ints]:
+        """Starts and ends of the thread itself, of the events that are still open, and of some fresh ones."""
+        events = self._events
+        start, length = events.start[fresh], events.length[fresh]
+        begins = np.concatenate((np.array([np.iinfo(np.int64).min]), events.start[self._open], start))
+        ends = np.concatenate((np.array([NEVER]), events.end(self._open), start + length.astype(np.int64)))
+        return begins, ends
+
     def _part(self, start: Ints, end: Ints, offset: int) -> Stretch:
         events = self._events
         until = int(end[-1])
         upto = int(np.searchsorted(events.start, until, side="left"))
         fresh = np.arange(self._next, max(upto, self._next))
         place = np.concatenate((np.array([-1]), self._open, fresh))
+        begins, ends = self._times(slice(self._next, max(upto, self._next)))
         self._next = max(upto, self._next)
-        begins, ends = events.start[place], events.end(place)
-        begins[:1], ends[:1] = np.iinfo(np.int64).min, NEVER
         at, which = _timeline(begins, ends)
         interval, low, high, local = cut_intervals(at, which, start, end)
         self._open = place[1:][ends[1:] > until]

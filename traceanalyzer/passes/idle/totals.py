@@ -27,14 +27,17 @@ class KeyedTotals:
 
     def add(self, key: Ints, length: Ints) -> None:
         """Takes pieces."""
-        size = int(key.max(initial=-1)) + 1
+        if not len(key):
+            return
+        low, size = int(key.min()), int(key.max()) + 1
         if size <= _MOST_BINS and int(length.sum()) < _EXACT:
             if size > len(self._idle):
                 more = np.zeros(max(size, 2 * len(self._idle)) - len(self._idle), np.int64)
                 self._idle, self._count = np.append(self._idle, more), np.append(self._count, more)
+            key = key - low if low else key
             # Sums of whole numbers as floats: exact as long as they are small.
-            self._idle[:size] += np.bincount(key, length, minlength=size).astype(np.int64)
-            self._count[:size] += np.bincount(key, minlength=size)
+            self._idle[low:size] += np.bincount(key, length).astype(np.int64)
+            self._count[low:size] += np.bincount(key)
             return
         found = groups(key)
         rows = zip(key[found.row].tolist(), found.sums(length).tolist(), found.counts().tolist(), strict=True)
