@@ -17,11 +17,12 @@ SPEC = TableSpec(
 
 
 def complete_stack_nodes(scope: Scope) -> Frame | None:
-    """All stacks of the store and those that the selection's samples make; None where no sample makes any."""
+    """All stacks of the store and those that the selection's samples and back traces make; None where these make none."""
     row = first_row(
         scope.connection.execute(
-            f"""SELECT count(*) FROM stored.samples
-            WHERE kind = {int(SampleKind.PYTHON)} AND node_id IS NOT NULL AND capture IN {scope.numbers()}"""
+            f"""SELECT (SELECT count(*) FROM stored.samples
+                    WHERE kind = {int(SampleKind.PYTHON)} AND node_id IS NOT NULL AND capture IN {scope.numbers()})
+                + (SELECT count(backtrace_node_id) FROM stored.cpu_events WHERE capture IN {scope.numbers()})"""
         )
     )
     if not row or not row[0]:

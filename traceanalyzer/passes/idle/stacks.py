@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traceanalyzer.passes.causes import Cause, cause_of_event, outermost_cause
+from traceanalyzer.passes.native_frames import short_native_frame
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.passes.user_code import is_framework_range, is_user_file
 from traceanalyzer.schema.kinds import EventKind
@@ -17,8 +18,8 @@ NO_STACK = -1
 
 _NATIVE = 255
 """Kind of frames of native code."""
-_OUTSIDE_SAMPLES = frozenset({EventKind.OS_CALL, EventKind.HOST_COMMUNICATION})
-"""Kinds of events that a sampled frame made: they are inside it."""
+_MADE = frozenset({EventKind.API_CALL, EventKind.OS_CALL, EventKind.HOST_COMMUNICATION, _NATIVE})
+"""Kinds of what a frame of Python made: it is inside of that frame, whatever recorded the two."""
 _BACKWARD = re.compile("backward", re.IGNORECASE)
 
 
@@ -51,6 +52,7 @@ class StackTree:
         self._input_range = re.compile(selection.input_range) if selection.input_range else None
         self._user_code = re.compile(selection.user_code) if selection.user_code else None
         self._load(scope)
+        self._shortened = self._shorten()
         self._derive()
         self._children: dict[tuple[int, int], int] | None = None
         self._merged: dict[tuple[int, int], int] = {}
@@ -75,6 +77,21 @@ class StackTree:
         ]
         self.parent = np.asarray(got["parent"], np.int32)
         self.label = label.reshape(-1).astype(np.int32)
+
+    def _shorten(self) -> dict[int, int | None]:
+        """Labels of native frames as they stand in merged stacks: None where they are left out."""
+        numbers = {label: k for k, label in enumerate(self.labels)}
+        out: dict[int, int | None] = {}
+        for k, label in enumerate(self.labels[:]):
+            if label.kind != _NATIVE:
+                continue
+            text = short_native_frame(label.text, label.module)
+            short = None if text is None else Label(text, _NATIVE, None, None, label.module)
+            if short is not None and short not in numbers:
+                numbers[short] = len(self.labels)
+                self.labels.append(short)
+            out[k] = None if short is None else numbers[short]
+        return out
 
     def _derive(self) -> None:
         labels = self.labels
@@ -175,9 +192,10 @@ class StackTree:
         return self.text(int(self.blame[node])) if node >= 0 else None
 
     def merged(self, event: Nodes, sample: Nodes) -> Nodes:
-        """Stacks of samples (second) inside what is open (first): inside ranges, around calls of the system.
+        """Stacks of samples and back traces (second) inside what is open (first): inside ranges, around calls.
 
-        They are added to the tree where they are not yet part of it.
+        Native frames of the interpreter, and those without a name, are left out; of the others the text is shortened.
+        Such stacks are added to the tree where they are not yet part of it.
         """
         pair = event.astype(np.int64) << 32 | sample
         distinct, inverse = np.unique(pair, return_inverse=True)
@@ -194,15 +212,18 @@ class StackTree:
         return np.asarray(found[inverse.reshape(-1)], np.int32)
 
     def _merge(self, event: int, sample: int) -> int:
-        if event < 0:
+        open_ = [int(self.label[n]) for n in self.path(event)]
+        called = [int(self.label[n]) for n in self.path(sample)]
+        if event < 0 and not any(label in self._shortened for label in called):
             return sample
-        outer = self.path(event)
-        kinds = [self.labels[self.label[n]].kind for n in outer]
+        made = [label for label in open_ if self.labels[label].kind in _MADE]
+        if made and called and self.labels[called[-1]].text == self.labels[made[-1]].text:
+            called.pop()  # the call itself ends its own back trace
         node = NO_STACK
-        inner = self.path(sample)
-        made = [n for n, kind in zip(outer, kinds, strict=True) if kind in _OUTSIDE_SAMPLES]
-        for n in (*(n for n in outer if n not in made), *inner, *made):
-            node = self._child(node, int(self.label[n]))
+        for label in (*(label for label in open_ if label not in made), *called, *made):
+            short = self._shortened.get(label, label)
+            if short is not None:
+                node = self._child(node, short)
         return node
 
     def _child(self, parent: int, label: int) -> int:
@@ -228,8 +249,7 @@ class StackTree:
                 return "run_backward" in label.text
             return not frames_recorded and label.kind == EventKind.RANGE and bool(_BACKWARD.search(label.text))
 
-        inside = {_NATIVE, *_OUTSIDE_SAMPLES}
-        innermost = self.nearest(self.matching(lambda label: label.kind not in inside))
+        innermost = self.nearest(self.matching(lambda label: label.kind not in _MADE))
         return np.append(self.matching(waits), False)[innermost]
 
 

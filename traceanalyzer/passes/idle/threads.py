@@ -43,7 +43,21 @@ class ThreadEvents:
         self._place[order] = np.arange(len(order), dtype=np.int32)
         self.start, self.length = start[order], length[order]
         self.node, self.event = node[order], event[order]
+        self._add_backtraces(scope, capture, process, thread)
         self.changes = _Changes.load(scope, capture, self)
+
+    def _add_backtraces(self, scope: Scope, capture: int, process: int, thread: int) -> None:
+        """Puts the recorded back traces of calls between the open ranges and the calls."""
+        got = scope.connection.execute(
+            """SELECT event_id::INTEGER AS event, backtrace_node_id::INTEGER AS node FROM stored.cpu_events
+            WHERE capture = ? AND process = ? AND thread = ? AND backtrace_node_id IS NOT NULL""",
+            [capture, process, thread],
+        ).fetchnumpy()
+        place = self.places(np.asarray(got["event"]))
+        known = np.flatnonzero(place >= 0)
+        if len(known):
+            place = place[known]
+            self.node[place] = self.tree.merged(self.node[place], np.asarray(got["node"], np.int32)[known])
 
     def __len__(self) -> int:
         return len(self.start)
