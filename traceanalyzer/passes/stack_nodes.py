@@ -17,7 +17,7 @@ SPEC = TableSpec(
 
 
 def complete_stack_nodes(scope: Scope) -> Frame | None:
-    """All stacks of the store and those that the selection's samples and back traces make; None where these make none."""
+    """All stacks of the store, and those that samples and back traces of the selection make; None where none do."""
     row = first_row(
         scope.connection.execute(
             f"""SELECT (SELECT count(*) FROM stored.samples
