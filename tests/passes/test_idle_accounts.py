@@ -195,3 +195,21 @@ def test_steps_in_which_nothing_was_launched_are_a_problem(tmp_path):
     capture = two_steps().event(EventKind.STEP_MARK, "ProfilerStep#2", 2100 * US, 2200 * US)
     with traceanalyzer.open(store_of(tmp_path / "s.duckdb", capture)) as opened:
         assert states(opened)["steps"] == "problem"
+
+
+def test_the_thread_that_holds_the_interpreter_lock_is_named(tmp_path):
+    capture = Capture().launch(0, 5, 1).kernel(5, 1000, 1)
+    capture.event(EventKind.GIL_WAIT, "Waiting for GIL", 1000, 3000)
+    capture.event(EventKind.GIL_HOLD, "Holding GIL", 1000, 2500, thread=7)
+    capture.event(EventKind.GIL_HOLD, "Holding GIL", 2500, 2600, thread=8)
+    capture.event(EventKind.GIL_HOLD, "Holding GIL", 3000, 4000, thread=1)
+    capture.launch(4000, 4010, 2).kernel(4010, 5000, 2)
+    with traceanalyzer.open(store_of(tmp_path / "s.duckdb", capture)) as opened:
+        answer = opened.gaps()
+    assert {r["cause"]: r["idle_ns"] for r in answer.causes.rows()} == {
+        "gil_wait": 2000,
+        "python": 1000,
+        "launch_call": 10,
+    }
+    assert [(r["thread"], r["idle_ns"], r["share"]) for r in answer.lock.rows()] == [(7, 1500, 0.75), (8, 100, 0.05)]
+    assert any("thread 7 holds it for 75 % of the time" in f.text for f in answer.findings)

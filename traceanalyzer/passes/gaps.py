@@ -9,6 +9,7 @@ from traceanalyzer.passes.idle.accounts import DeviceAccount, thread_names
 from traceanalyzer.passes.idle.findings import IdleFindings
 from traceanalyzer.passes.idle.grouping import BY, GroupRow, group_rows, joined_groups
 from traceanalyzer.passes.idle.lanes import DeviceGaps, devices_with_gaps
+from traceanalyzer.passes.idle.lock_holders import LOCK
 from traceanalyzer.passes.idle.scheduling import THREADS, thread_rows
 from traceanalyzer.passes.idle.stacks import StackTree
 from traceanalyzer.passes.idle.totals import LargestPieces
@@ -130,7 +131,7 @@ GAPS = TableSpec(
         STACK,
     ),
 )
-TABLES = (DEVICES, GAPS, CAUSES, STACKS, BLAMES, THREADS)
+TABLES = (DEVICES, GAPS, CAUSES, STACKS, BLAMES, THREADS, LOCK)
 """Tables of every answer."""
 GAP_PIECES = TableSpec(
     "gap_pieces",
@@ -154,8 +155,8 @@ GAP_PIECES = TableSpec(
 def gaps(scope: Scope) -> Answer:
     """Span, busy and idle time of every device, and its idle time by cause, blame, stack and gap.
 
-    Tables `devices`, `gaps`, `causes`, `stacks`, `blames`, `threads`, and `by` where `--by` says what to group by.
-    Times in ns, exact. Causes, blames and stacks each add up to idle, to the ns; with `--under`, to what is under it.
+    Tables `devices`, `gaps`, `causes`, `stacks`, `blames`, `threads`, `lock`, and `by` where `--by` says what to group
+    by. Times in ns, exact. Causes, blames and stacks each add up to idle, to the ns; with `--under`, to what is under it.
     """
     rows: dict[str, list[tuple[object, ...]]] = {spec.name: [] for spec in TABLES}
     top = scope.selection.top
@@ -170,6 +171,7 @@ def gaps(scope: Scope) -> Answer:
         rows["causes"] += _cause_rows(account)
         rows["blames"] += _blame_rows(account)
         rows["threads"] += thread_rows(scope, account, names)
+        rows["lock"] += _lock_rows(account, names)
         rows["gaps"] += _gap_rows(scope, part, _longest(account, top), account.largest, tree)
         stacks += [(part.device, *group) for group in account.all.groups()]
         grouped += group_rows(scope, tree, account, names)
@@ -264,6 +266,13 @@ def _blame_rows(account: DeviceAccount) -> list[tuple[object, ...]]:
         row = (blamed.blame, Cause(cause).text, blamed.idle_ns, share, blamed.gain_ns, steps, blamed.n_pieces)
         rows.append((*account.place, *row))
     return rows
+
+
+def _lock_rows(account: DeviceAccount, names: dict[tuple[int, int], str]) -> list[tuple[object, ...]]:
+    return [
+        (*account.place, process, thread, names.get((process, thread)), blame, idle, idle / account.lock.waited_ns)
+        for process, thread, blame, idle in account.lock.rows()
+    ]
 
 
 def _longest(account: DeviceAccount, top: int) -> Ints:

@@ -24,7 +24,8 @@ def command(asked: Asked) -> None:
     next operation: the cause, and the whole stack. Causes and stacks add up to the idle time, to the nanosecond.
 
     \b
-    Tables: devices, causes, stacks (printed by csv and markdown), gaps, blames, threads, by (with --by).
+    Tables: devices, causes, stacks (printed by csv and markdown), gaps, blames, threads, lock,
+    by (with --by).
 
     \b
     Examples:

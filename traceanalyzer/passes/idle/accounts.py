@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traceanalyzer.passes.idle.lanes import DeviceGaps
+from traceanalyzer.passes.idle.lock_holders import LockHolders
 from traceanalyzer.passes.idle.pieces import Pieces
 from traceanalyzer.passes.idle.stacks import StackTree
 from traceanalyzer.passes.idle.totals import IdleTotals, KeyedTotals, LargestPieces
@@ -62,6 +63,9 @@ class DeviceAccount:
         self.all, self._rates = IdleTotals(), IdleTotals()
         self._by_step, self._by_thread, self._by_blame_step = KeyedTotals(), KeyedTotals(), KeyedTotals()
         self._by_blame_thread, self._by_waiting = KeyedTotals(), KeyedTotals()
+        self.lock = LockHolders(scope, tree, part.device.capture)
+        owners = [(owner.process, owner.thread) for owner in self.threads] + [(-1, -1)]
+        self._owner_process, self._owner_thread = (np.array([owner[k] for owner in owners], np.int64) for k in (0, 1))
         for pieces in part.pieces():
             self._add(pieces)
 
@@ -85,6 +89,7 @@ class DeviceAccount:
         self._by_blame_thread.add(blame * (len(self.threads) + 1) + thread, length)
         self._by_blame_step.add(step * self._n_blames + blame, length)
         self._add_waiting(pieces, thread - 1, blame == 0)
+        self.lock.add(pieces, self._owner_process[thread - 1], self._owner_thread[thread - 1])
 
     def _add_waiting(self, pieces: Pieces, thread: Ints, blameless: NDArray[np.bool_]) -> None:
         """Of what no code of the user owns: for whom it was done."""

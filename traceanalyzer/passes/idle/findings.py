@@ -72,6 +72,7 @@ class IdleFindings:
                 finding = Finding(self._code(blamed), self._sentence(account, blamed, names), rank, blamed.idle_ns)
                 self._costly.append((share, finding))
         self._others += self._uncounted(account, where, span)
+        self._others += self._lock(account, where, span)
         self._others += self._profiler(account, where, span)
         self._others += self._rest(account, where, idle)
         self._others += self._observer(account, where, idle)
@@ -127,6 +128,22 @@ class IdleFindings:
         for cause, _reason, _node, idle, _count in account.all.groups():
             sums[cause] = sums.get(cause, 0) + idle
         return sums
+
+    def _lock(self, account: DeviceAccount, where: str, span: int) -> list[Finding]:
+        """Who holds the interpreter lock that launches wait for."""
+        rows = account.lock.rows()
+        if account.lock.waited_ns < BUSY_SHARE * span or not rows:
+            return []
+        process, thread, _, _ = rows[0]
+        own = [row for row in rows if row[:2] == (process, thread)]
+        held = sum(row[3] for row in own)
+        blame = next((row[2] for row in own if row[2]), None)
+        text = (
+            f"while launches for {where} wait for the interpreter lock ({account.lock.waited_ns / 1e6:,.1f} ms idle),"
+            f" thread {thread} holds it for {100 * held / account.lock.waited_ns:.0f} % of the time"
+        )
+        text += f", in {blame}" if blame else "; samples of Python stacks would tell in which code"
+        return [Finding("lock_holder", text, account.device.rank, held)]
 
     def _profiler(self, account: DeviceAccount, where: str, span: int) -> list[Finding]:
         own = self._of_causes(account).get(int(Cause.PROFILER), 0)
