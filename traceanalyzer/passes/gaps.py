@@ -156,7 +156,8 @@ def gaps(scope: Scope) -> Answer:
     """Span, busy and idle time of every device, and its idle time by cause, blame, stack and gap.
 
     Tables `devices`, `gaps`, `causes`, `stacks`, `blames`, `threads`, `lock`, and `by` where `--by` says what to group
-    by. Times in ns, exact. Causes, blames and stacks each add up to idle, to the ns; with `--under`, to what is under it.
+    by. Times in ns, exact. Causes, blames and stacks each add up to idle, to the ns; with `--under`, to what is under
+    it.
     """
     rows: dict[str, list[tuple[object, ...]]] = {spec.name: [] for spec in TABLES}
     top = scope.selection.top

@@ -4,7 +4,7 @@ from traceanalyzer.passes.answer import Frame, TableSpec
 from traceanalyzer.passes.idle.lanes import devices_with_gaps
 from traceanalyzer.passes.idle.stacks import StackTree
 from traceanalyzer.passes.scope import Scope
-from traceanalyzer.schema.kinds import EventKind, SampleKind
+from traceanalyzer.schema.kinds import EventKind
 from traceanalyzer.schema.tables import STACK_NODES
 from traceanalyzer.store.database import first_row
 
@@ -20,8 +20,7 @@ def complete_stack_nodes(scope: Scope) -> Frame | None:
     """All stacks of the store, and those that samples and back traces of the selection make; None where none do."""
     row = first_row(
         scope.connection.execute(
-            f"""SELECT (SELECT count(*) FROM stored.samples
-                    WHERE kind = {int(SampleKind.PYTHON)} AND node_id IS NOT NULL AND capture IN {scope.numbers()})
+            f"""SELECT (SELECT count(node_id) FROM stored.samples WHERE capture IN {scope.numbers()})
                 + (SELECT count(backtrace_node_id) FROM stored.cpu_events WHERE capture IN {scope.numbers()})"""
         )
     )

@@ -1,8 +1,8 @@
-"""Samples of a thread's Python stack: what each stands for.
+"""Samples of a thread's stack: what each stands for.
 
-A sample stands from its instant to the next one, at most two sampling periods (the median distance of the thread's
-samples), and not beyond the end of an API call open at its instant; from there the next sample, if within a period,
-stands back to that end.
+A sample of a Python stack stands from its instant to the next one, at most two sampling periods (the median distance of
+the thread's samples), and not beyond the end of an API call open at its instant; from there the next sample, if within
+a period, stands back to that end.
 """
 
 import numpy as np
@@ -18,16 +18,25 @@ Ints = NDArray[np.int64]
 
 def load_samples(scope: Scope, capture: int, process: int, thread: int, events: ThreadEvents) -> StepFunction:
     """The sampled Python stack of a thread over time, as nodes."""
+    at, node = _samples(scope, capture, process, thread, SampleKind.PYTHON)
+    return of_disjoint(*standing(at, node, *_calls(events))) if len(at) else NOTHING
+
+
+def load_native_samples(scope: Scope, capture: int, process: int, thread: int) -> StepFunction:
+    """The sampled native stack of a thread over time, as nodes: each stands to the next, at most two periods."""
+    at, node = _samples(scope, capture, process, thread, SampleKind.NATIVE)
+    none = np.zeros(0, np.int64)
+    return of_disjoint(*standing(at, node, none, none)) if len(at) else NOTHING
+
+
+def _samples(scope: Scope, capture: int, process: int, thread: int, kind: SampleKind) -> tuple[Ints, NDArray[np.int32]]:
     got = scope.connection.execute(
         f"""SELECT t_ns, any_value(node_id)::INTEGER AS node FROM stored.samples
-        WHERE capture = ? AND process = ? AND thread = ? AND kind = {int(SampleKind.PYTHON)} AND node_id IS NOT NULL
+        WHERE capture = ? AND process = ? AND thread = ? AND kind = {int(kind)} AND node_id IS NOT NULL
         GROUP BY t_ns ORDER BY t_ns""",
         [capture, process, thread],
     ).fetchnumpy()
-    at, node = np.asarray(got["t_ns"], np.int64), np.asarray(got["node"], np.int32)
-    if not len(at):
-        return NOTHING
-    return of_disjoint(*standing(at, node, *_calls(events)))
+    return np.asarray(got["t_ns"], np.int64), np.asarray(got["node"], np.int32)
 
 
 def standing(at: Ints, node: NDArray[np.int32], calls: Ints, ends: Ints) -> tuple[Ints, Ints, NDArray[np.int32]]:

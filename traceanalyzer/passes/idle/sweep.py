@@ -19,7 +19,7 @@ from traceanalyzer.passes.idle.launches import causes_of_launches
 from traceanalyzer.passes.idle.pieces import Pieces, checked, joined, made, merged
 from traceanalyzer.passes.idle.profiler_overhead import load_overhead
 from traceanalyzer.passes.idle.refill import IS_REFILL, refilling
-from traceanalyzer.passes.idle.samples import load_samples
+from traceanalyzer.passes.idle.samples import load_native_samples, load_samples
 from traceanalyzer.passes.idle.stacks import NO_STACK, StackTree
 from traceanalyzer.passes.idle.step_functions import StepFunction
 from traceanalyzer.passes.idle.threads import Stretch, ThreadSweep
@@ -95,6 +95,7 @@ class _Thread:
     is_copy: NDArray[np.bool_]
     overhead: StepFunction
     samples: StepFunction
+    native: StepFunction
     lock: StepFunction
     waiting: StepFunction
     sweep: ThreadSweep | None = None
@@ -112,7 +113,7 @@ class _Thread:
         if not len(which) or self.sweep is None:
             return []
         parts = self._by_copies(self.sweep.cut(start, until), which)
-        for refine in (self._sampled, self._locked, self._waiting, self._with_overhead):
+        for refine in (self._sampled, self._locked, self._waiting, self._with_native, self._with_overhead):
             parts = [refined for part in parts if len(part) for refined in refine(part)]
         return parts
 
@@ -165,6 +166,22 @@ class _Thread:
         cause = np.where(node >= 0, int(Cause.FRAMEWORK), int(Cause.OUTSIDE_EVENTS))
         return [pieces.take(~bare), made(gap, start, end, cause, node)]
 
+    def _with_native(self, pieces: Pieces) -> list[Pieces]:
+        """Where no API call is open, samples of native stacks add their frames, but decide no cause."""
+        if not self.native:
+            return [pieces]
+        tree = self.owner.events.tree
+        free = ~np.append(tree.in_call, False)[pieces.node] & self.native.touches(pieces.start, pieces.end)
+        if not free.any():
+            return [pieces]
+        row, start, end, sample = self.native.cut(pieces.start[free], pieces.end[free])
+        row = np.flatnonzero(free)[row]
+        held = sample >= 0
+        node = pieces.node[row]
+        node[held] = tree.merged(node[held], sample[held].astype(np.int32))
+        sampled = pieces.sampled[row] | (node != pieces.node[row])
+        return [pieces.take(~free), made(pieces.gap[row], start, end, pieces.cause[row], node, sampled=sampled)]
+
     def _with_overhead(self, pieces: Pieces) -> list[Pieces]:
         """What the profiler says of its own work decides wherever it is open."""
         return _with_causes(pieces, np.ones(len(pieces), bool), self.overhead) if self.overhead else [pieces]
@@ -204,6 +221,7 @@ def attribute(scope: Scope, tree: StackTree, ops: Operations) -> Attribution:
                 copy_of >= 0,
                 overhead=load_overhead(*place),
                 samples=load_samples(*place, owner.events),
+                native=load_native_samples(*place),
                 lock=load_lock(*place),
                 waiting=load_waiting(scope, tree, *place[1:]),
             )
