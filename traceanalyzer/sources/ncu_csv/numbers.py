@@ -125,8 +125,10 @@ class StyleFinder:
         if len({s.read(text) for s in fitting}) > 1 and len(self._ambiguous) < _AMBIGUOUS_KEPT:
             self._ambiguous[text] = None
 
-    def see_known(self, text: str, value: int) -> None:
+    def see_known(self, text: str, value: int, mixed: bool) -> None:
         """A cell whose value is known from elsewhere in its row."""
+        if mixed and _POINT_IN_EVERY_LOCALE.fullmatch(text):
+            return  # such as the count of threads, which some pages print with six decimals
         fitting = [s for s in STYLES if s.read(text) == value]
         if fitting and _MARKED.search(text):
             self._keep(fitting, text)

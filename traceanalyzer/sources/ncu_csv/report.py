@@ -111,7 +111,8 @@ class _Report:
         if extent.launches > read:
             note("launches_damaged", "Launches that cannot be read were left out.", extent.launches - read)
         if not read:
-            note("no_launches", "The report holds no profiled launch.")
+            empty = extent.whole and not extent.launches
+            note("no_launches", "The report holds no profiled launch." if empty else "No launch of it is left.")
 
     def _take(self, action: Any, number: int, table: int) -> None:
         launch = Launch(number, table, number, None, action.name(action.NameBase_DEMANGLED))
