@@ -132,6 +132,21 @@ class TestLayouts:
         assert (found["device"], found["invocations"], found["average"]) == (None, None, 2e6)
         assert "number_out_of_range" in codes(sink)
 
+    @pytest.mark.parametrize("header", [RULES[1:], ["id", *RULES[1:]], [*RULES[1:], "ID"]])
+    def test_rows_without_an_id_are_no_launches(self, tmp_path, header):
+        sink = read_text(
+            tmp_path, page(metric("Duration", "ns", "10"), metric("Duration", "ns", "\u00b2"), header=header)
+        )
+        assert not sink.rows("kernel_profiles") and "no_launches" in codes(sink)
+
+    @pytest.mark.parametrize("digits", ["9" * 19, "9" * 5000, "\u0663"])
+    def test_an_id_that_is_no_number_is_no_launch(self, tmp_path, digits):
+        grid = f"({digits}, 1, 1)"
+        sink = read_text(
+            tmp_path, page(metric("Duration", "ns", "10", grid=grid), metric("Duration", "ns", "11", id_=digits))
+        )
+        assert profiles(sink, "id", "grid_x", "duration_ns") == [(0, None, 10)]
+
     def test_the_summary_of_ranges_has_no_process(self, tmp_path):
         head = ["Domain", "Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg", "Kernel Name", "Block Size"]
         head += ["Grid Size", "Device Id", "Invocations", "Metric Name", "Metric Unit", "Minimum", "Maximum", "Average"]

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 from functools import lru_cache
 
+from traceanalyzer.sources.ncu_csv.numbers import is_id
 from traceanalyzer.sources.ncu_csv.units import base_unit
 
 _ELAPSED = "avg.pct_of_peak_sustained_elapsed"
@@ -73,7 +74,7 @@ _TENSOR = (
 _FLOP = re.compile(r"smp?s?p?__sass_thread_inst_executed_op_([fdh])(add|mul|fma)_pred_on\.sum")
 _DRAM_PARTS = ("dram__bytes_read.sum", "dram__bytes_write.sum")
 _IN_BRACKETS = re.compile(r"(.*) \(([^()\s]*__[^()\s]*)\)", re.DOTALL)
-_TUPLE = re.compile(r"\(?(\d+), ?(\d+), ?(\d+)\)?")
+_TUPLE = re.compile(r"\(?([0-9]{1,18}), ?([0-9]{1,18}), ?([0-9]{1,18})\)?")
 _WHOLE = frozenset(f"{size}_{axis}" for size in ("grid", "block") for axis in "xyz") | {
     "duration_ns",
     "registers_per_thread",
@@ -120,7 +121,7 @@ class Launch:
                 for axis, size in zip("xyz", sizes, strict=True):
                     self.typed[f"{name}_{axis}"] = size
         for name, text in numbers.items():
-            if text.isascii() and text.isdigit():
+            if is_id(text):
                 self.typed[name] = int(text)
 
     def take(self, metric: str, unit: str, value: Decimal) -> None:

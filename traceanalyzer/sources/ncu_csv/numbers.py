@@ -18,6 +18,7 @@ _INSTANCES = re.compile(r"(-?\d[^()]*?) (\(.*\))", re.DOTALL)
 _LONG_WITHOUT_GROUPS = re.compile(r"-?\d{4,}(?:[.,]\d+)?")
 _MISSING = re.compile(r"(?:\(!\)\s*)?(?:-?nan(?:\(.*\))?|[-+]?inf(?:inity)?|n/a|no data|)", re.IGNORECASE)
 _AMBIGUOUS_KEPT = 1000
+_MOST_DIGITS = 18  # surely fit into 64 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,11 @@ STYLES = (
 def _decimal(text: str) -> Decimal | None:
     digits = text.removeprefix("-").replace(".", "", 1)
     return Decimal(text) if digits.isascii() and digits.isdigit() else None
+
+
+def is_id(text: str) -> bool:
+    """Whether a cell holds a plain number as of an ID, a process or a device, which no locale changes."""
+    return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
 
 
 def is_missing(text: str) -> bool:

@@ -10,7 +10,7 @@ from traceanalyzer.sources.files import TraceFile
 from traceanalyzer.sources.ncu_csv.batches import Batches
 from traceanalyzer.sources.ncu_csv.devices import Devices
 from traceanalyzer.sources.ncu_csv.launches import Launch, in_base_units, sizes_of
-from traceanalyzer.sources.ncu_csv.numbers import is_missing, read_number, split_instances
+from traceanalyzer.sources.ncu_csv.numbers import is_id, is_missing, read_number, split_instances
 from traceanalyzer.sources.ncu_csv.nvtx import joined, range_names
 from traceanalyzer.sources.ncu_csv.output import write_launch, write_metric, write_rule
 from traceanalyzer.sources.ncu_csv.session import Session
@@ -223,7 +223,7 @@ def _ranges(row: Row, prefix: str) -> list[str]:
 
 
 def _whole(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+    return int(text) if is_id(text) else None
 
 
 def _sizes(text: str) -> str | None:

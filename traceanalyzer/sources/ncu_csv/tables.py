@@ -7,6 +7,7 @@ from enum import Enum, auto
 
 from traceanalyzer.sources.files import TraceFile
 from traceanalyzer.sources.ncu_csv.lines import Rows, cells_of, without_tail
+from traceanalyzer.sources.ncu_csv.numbers import is_id
 
 _HEADER = re.compile(
     r'"ID","Process ID",|ID,Process ID,|"Process ID","Process Name",|Process ID,Process Name,'
@@ -150,6 +151,8 @@ class Tables:
 def _layout(names: tuple[str, ...]) -> Layout:
     if "Invocations" in names:
         return Layout.SUMMARY
+    if "ID" not in names:
+        return Layout.SOURCE  # a damaged header: rows without an ID are no launches
     return Layout.LONG if "Metric Name" in names else Layout.WIDE
 
 
@@ -169,17 +172,22 @@ def _row(header: Header, cells: list[str]) -> Row | None:
     if header.layout is Layout.SOURCE:
         return None
     if header.layout is Layout.WIDE:
-        return Row(header, cells) if len(cells) == width and (not cells[0] or cells[0].isdigit()) else None
+        return Row(header, cells) if len(cells) == width and (not cells[0] or _has_id(header, cells)) else None
     last = header.where.get("Average" if header.layout is Layout.SUMMARY else "Metric Value", width - 1)
     if not last < len(cells) <= width or not cells[0]:
         return None
-    if header.layout is Layout.LONG and not cells[0].isdigit():
+    if header.layout is Layout.LONG and not _has_id(header, cells):
         return None
     return Row(header, cells + [""] * (width - len(cells)))
+
+
+def _has_id(header: Header, cells: list[str]) -> bool:
+    position = header.where["ID"]
+    return position < len(cells) and is_id(cells[position])
 
 
 def _begins_a_row(header: Header, text: str) -> bool:
     """Whether it has an ID and a process; a list of numbers in the program's own output goes on with more of them."""
     cells = cells_of(text)
-    numbers = [cell.isdigit() for cell in cells[:3]]
+    numbers = [is_id(cell) for cell in cells[:3]]
     return header.layout is not Layout.SESSION and numbers[:2] == [True, True] and numbers[2:] != [True]
