@@ -108,6 +108,55 @@ class TestLayouts:
         text = wide(list(counts), units, (launch(), [str(v) for v in counts.values()]))
         assert profiles(read_text(tmp_path, text), "flop", "dram_bytes") == [(26.0, 100_020)]
 
+    @pytest.mark.parametrize(
+        ("unit", "fma", "mul", "cycles", "flop"),
+        [
+            ("smsp", "12704.388694", "6.203315", "676139.151515", 2 * 2**33 + 2**22),
+            ("sm", "12704.388694", "6.203315", "676139.151515", 2 * 2**33 + 2**22),
+            ("smsp", "12704.39", "0", "676139.15", 17179870912),  # 8 digits: off by 1e-7
+            ("smsp", "0.229893", "0", "4454.242424", 2 * 1024),
+            ("smsp", "0.23", "0", "4454.24", None),  # off by up to 2 %
+            ("smsp", "0", "0", "55324.060606", 0),
+            ("smsp", "0.000000", "0.000000", "55324.060606", 0),
+            ("smsp", "1.5", "0.5", None, None),
+        ],
+    )
+    def test_operations_a_cycle_times_elapsed_cycles(self, tmp_path, unit, fma, mul, cycles, flop):
+        values = {
+            f"{unit}__sass_thread_inst_executed_op_ffma_pred_on.sum.per_cycle_elapsed": fma,
+            f"{unit}__sass_thread_inst_executed_op_fmul_pred_on.sum.per_cycle_elapsed": mul,
+            f"{unit}__cycles_elapsed.max": "999",
+        }
+        if cycles is not None:
+            values[f"{unit}__cycles_elapsed.avg"] = cycles
+        text = wide(list(values), ["inst/cycle"] * 2 + ["cycle"] * 2, (launch(), list(values.values())))
+        assert profiles(read_text(tmp_path, text), "flop") == [flop]
+
+    @pytest.mark.parametrize(
+        ("items", "expected"),
+        [
+            ([("Pipe Utilization (% of active cycles)", "Tensor (All)", "94.72")], 94.72),
+            ([("Pipe Utilization (% of elapsed cycles)", "Tensor (All)", "90.02")], 90.02),
+            ([("Compute Throughput Breakdown", "SM: Pipe Tensor Cycles Active", "90.02")], 90.02),
+            (
+                [
+                    ("Pipe Utilization (% of peak instructions executed over active cycles)", "Tensor (All)", "2.96"),
+                    ("Pipe Utilization (% of elapsed cycles)", "Tensor (All)", "90.02"),
+                    ("Pipe Utilization (% of active cycles)", "Tensor (FP)", "93.00"),
+                    ("Pipe Utilization (% of active cycles)", "Tensor (All)", "94.72"),
+                ],
+                94.72,
+            ),
+            ([("", "Tensor (All)", "94.72")], None),
+        ],
+    )
+    def test_the_tensor_pipe_of_pages_with_all_details(self, tmp_path, items, expected):
+        head = list(RULES)
+        head.insert(head.index("Metric Name"), "Body Item Label")
+        section = "Compute Workload Analysis"
+        rows = [line([*launch(), section, item, name, "%", value, ""]) for item, name, value in items]
+        assert profiles(read_text(tmp_path, page(*rows, header=head)), "tensor_pct") == [expected]
+
     def test_summaries_are_no_launches(self, tmp_path):
         head = ["Process ID", "Process Name", "Host Name", "Kernel Name", "Block Size", "Grid Size", "Device", "CC"]
         head += ["Invocations", "Section Name", "Metric Name", "Metric Unit", "Minimum", "Maximum", "Average"]

@@ -86,7 +86,7 @@ class CsvReader:
         scaled, base = in_base_units(value or Decimal(0), unit)
         if value is not None:
             value = scaled
-            launch.take(metric, base, value)
+            launch.take(metric, base, value, place[1])
         if metric.startswith("device__attribute_"):
             self._devices.take(launch.device, metric, value, more)
         write_metric(self._batches, launch, place, metric, (base, unit), value, more)

@@ -115,7 +115,7 @@ class _Report:
             note("no_launches", "The report holds no profiled launch." if empty else "No launch of it is left.")
 
     def _take(self, action: Any, number: int, table: int) -> None:
-        launch = Launch(number, table, number, None, action.name(action.NameBase_DEMANGLED))
+        launch = Launch(number, table, number, None, action.name(action.NameBase_DEMANGLED), exact=True)
         if not launch.kernel and not action.metric_names():
             return  # the library could make nothing of it
         launch.nvtx = joined(_ranges(action))
