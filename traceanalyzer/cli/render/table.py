@@ -12,6 +12,7 @@ GAP = "  "
 NARROWEST = 12
 INDENT = 4
 NO_STACK = "(no stack: nothing was open, or the launch is not in the file)"
+NO_NAME = "(no name)"
 _NUMBERS = frozenset({Type.INT64, Type.INT32, Type.FLOAT64})
 _MARKDOWN = str.maketrans({c: "\\" + c for c in "\\`*_[]|~!"} | {"@": "&#64;"})
 
@@ -43,8 +44,8 @@ def _hints(answer: Answer, inputs: str) -> str:
 
 
 def _terminal_table(answer: Answer, frame: Frame, top: int, width: int, titled: bool) -> str:
-    columns = columns_shown(answer, frame)
     rows = cut(frame, top)
+    columns = columns_shown(answer, frame, rows)
     if not len(frame):
         return f"{printable(frame.spec.name)}: none"
     lines = [f"{printable(frame.spec.name)}: {printable(frame.spec.meaning)}"] if titled else []
@@ -56,11 +57,11 @@ def _terminal_table(answer: Answer, frame: Frame, top: int, width: int, titled: 
     heads = [printable(heading(column)) for column in columns]
     table = aligned(heads, cells, [_is_number(rows, column) for column in columns], width)
     if beneath is not None and below:
-        indent = " " * INDENT
+        indent, stacks = " " * INDENT, beneath == "stack"
         table[1:] = [
             text
             for row, more in zip(table[1:], below, strict=True)
-            for text in (row, indent + (_fit(more, width - INDENT) if more else NO_STACK))
+            for text in (row, indent + (_fit(more, width - INDENT) if more else NO_STACK if stacks else NO_NAME))
         ]
     lines += [line.rstrip() for line in table]
     return "\n".join([*lines, *_cut_off(answer, frame, top)])
@@ -134,8 +135,8 @@ def _line(texts: Sequence[str], right: Sequence[bool], widths: Sequence[int]) ->
 def as_markdown(answer: Answer, top: int, table: str | None) -> str:
     """One table as GitHub-flavoured Markdown: the columns that people see, names whole, no markup out of names."""
     frame = answer.table(table)
-    columns = columns_shown(answer, frame)
     rows = cut(frame, top)
+    columns = columns_shown(answer, frame, rows)
     lines = [
         "| " + " | ".join(_markdown(heading(column)) for column in columns) + " |",
         "|" + "|".join(" ---: " if _is_number(rows, column) else " --- " for column in columns) + "|",

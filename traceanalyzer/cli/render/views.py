@@ -228,6 +228,7 @@ VIEWS = {
             ),
             "rollup": ("launches", "total_ns", "share", "sol_class", "class", "kernel"),
         },
+        beneath={"kernels": "kernel"},
         hints=(("traceanalyzer throughput --table rollup --top 0", "time and class of every kernel"),),
     ),
 }
@@ -246,19 +247,22 @@ def frames_shown(answer: Answer, table: str | None) -> list[Frame]:
     return [answer.tables[name] for name in names or answer.tables]
 
 
-def columns_shown(answer: Answer, frame: Frame) -> list[Column]:
-    """Columns of a table that people see: those of the view, but for those without a value or without a difference."""
+def columns_shown(answer: Answer, frame: Frame, rows: Frame) -> list[Column]:
+    """Columns of a table that people see: those of the view, but for those without a value or without a difference.
+
+    `rows` are the rows of `frame` that they see: it is there that a column has to have a value.
+    """
     by_name = {column.name: column for column in frame.spec.columns}
     chosen = view_of(answer).columns.get(frame.spec.name)
     if chosen is None:
         return list(frame.spec.columns)
-    return [by_name[name] for name in chosen if name in by_name and _worth(name, frame)]
+    return [by_name[name] for name in chosen if name in by_name and _worth(name, frame, rows)]
 
 
-def _worth(name: str, frame: Frame) -> bool:
+def _worth(name: str, frame: Frame, rows: Frame) -> bool:
     values = frame.columns[name]
     if name not in WHEN_SEVERAL:
-        return not values or any(value is not None for value in values)
+        return not values or any(value is not None for value in rows.columns[name])
     if name == "capture" and {"rank", "device"} <= set(frame.columns):
         telling = [frame.columns[column] for column in _TELLING if column in frame.columns]
         return len(set(zip(values, *telling, strict=True))) > len(set(zip(*telling, strict=True)))
