@@ -4,7 +4,7 @@ import numpy as np
 
 from traceanalyzer.numeric.intervals import measure_before, union
 from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
-from traceanalyzer.passes.gaps import CAPTURE, DEVICE, RANK
+from traceanalyzer.passes.gaps import CAPTURE, DEVICE, RANK, no_timeline
 from traceanalyzer.passes.operations import Operations, busy_without_compute, load_operations
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.passes.step_marks import (
@@ -82,7 +82,8 @@ def steps(scope: Scope) -> Answer:
             )
             findings = []
     elif not rows:
-        warnings.append("no steps: the trace has no ProfilerStep marks, and no range matches --step-range")
+        none = "no steps: the trace has no ProfilerStep marks, and no range matches --step-range"
+        warnings.append(no_timeline(scope) or none)
     return Answer("steps", {"steps": Frame.of_rows(STEPS, rows)}, findings, warnings, notes=[scope.note()])
 
 

@@ -36,6 +36,8 @@ def as_terminal(
 
 
 def _hints(answer: Answer, inputs: str) -> str:
+    if not any(len(frame) for frame in answer.tables.values()):
+        return ""  # others have nothing to say either; a warning tells why
     hints = [(f"{command} {printable(inputs)}".rstrip(), why) for command, why in view_of(answer).hints]
     if not hints:
         return ""

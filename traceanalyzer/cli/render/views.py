@@ -1,6 +1,6 @@
 """What people see of each answer: which tables, which columns, and what to do next. Programs get everything."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from traceanalyzer.passes.answer import Answer, Frame
 from traceanalyzer.schema.column import Column
@@ -29,7 +29,7 @@ _TELLING = ("run", "rank", "device")
 
 VIEWS = {
     "ingest": View(
-        columns={"files": ("status", "source", "rank", "n_ops", "n_events", "seconds", "path", "note")},
+        columns={"files": ("status", "source", "rank", "n_ops", "n_events", "n_launches", "seconds", "path", "note")},
         hints=(
             ("traceanalyzer info", "what was captured, and which questions it can answer"),
             ("traceanalyzer gaps", "why the GPUs were idle"),
@@ -234,8 +234,25 @@ VIEWS = {
 }
 
 
+_LIMITS = ("traceanalyzer throughput", "what limits the profiled kernels")
+OF_PROFILES = {
+    "ingest": replace(
+        VIEWS["ingest"],
+        columns={"files": ("status", "source", "rank", "n_launches", "seconds", "path", "note")},
+        hints=(_LIMITS, VIEWS["ingest"].hints[0]),
+    ),
+    "info": replace(VIEWS["info"], hints=(_LIMITS,)),
+}
+"""The same where every file is of a profiler of single kernels: there is no timeline to ask about."""
+_PROFILERS = frozenset({"ncu"})
+
+
 def view_of(answer: Answer) -> View:
     """The view of an answer; one without choices of its own where the command has none."""
+    if answer.command in OF_PROFILES:
+        sources = answer.table().columns.get("source")
+        if sources and _PROFILERS.issuperset(sources):
+            return OF_PROFILES[answer.command]
     return VIEWS.get(answer.command, View())
 
 
