@@ -226,4 +226,3 @@ def _outer_cause(label: Label, input_range: re.Pattern[str] | None) -> int:
 
 def _is_user_range(label: Label) -> bool:
     return label.kind == EventKind.RANGE and not is_framework_range(label.text)
-
