@@ -17,9 +17,9 @@ from traceanalyzer import ingestion
 from traceanalyzer.errors import SourceError, StoreError, TraceAnalyzerError, UsageError
 from traceanalyzer.ingestion import ingest
 from traceanalyzer.passes.selection import parse_ranks, parse_steps, parse_window
+from traceanalyzer.schema.frames import frame_of, step_number
 from traceanalyzer.schema.text import storable
 from traceanalyzer.store import thread_stacks
-from traceanalyzer.store.frames import frame_of, step_number
 from traceanalyzer.traceset import TraceSet
 
 COMMAND = [sys.executable, "-m", "traceanalyzer"]

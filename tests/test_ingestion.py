@@ -15,9 +15,12 @@ import duckdb
 import pytest
 
 import traceanalyzer
+from tests.support.ncu_report_writer import report
 from tests.support.ncu_writer import metric, page
+from traceanalyzer.cli.render.table import as_terminal
 from traceanalyzer.errors import SourceError, StoreError, UnknownFormatError
 from traceanalyzer.ingestion import find_files, ingest
+from traceanalyzer.sources.ncu_csv import recognise
 from traceanalyzer.store.catalog import rank_in_name
 
 
@@ -199,6 +202,66 @@ class TestProfilesOfKernels:
         assert {n: r["rank"] for n, r in captures(store).items()} == {"job.json": 0, "more.csv": None}
         ingest([profile(tmp_path / "own.csv", 12)], store, run="other")
         assert captures(store)["own.csv"]["run"] == "other"
+
+    def test_the_launches_of_each_file_are_counted(self, tmp_path, store):
+        answer = ingest([trace(tmp_path / "a.json", rank=1), profile(tmp_path / "kernels.csv")], store)
+        counts = [(r["n_ops"], r["n_events"], r["n_launches"]) for r in answer.files.rows()]
+        assert counts == [(3, 3, None), (0, 0, 1)]
+
+    def test_alone_it_is_asked_for_throughput(self, tmp_path, store):
+        printed = as_terminal(ingest([profile(tmp_path / "kernels.csv")], store), 20, None, 400)
+        assert "launches" in printed and "n_ops" not in printed and "traceanalyzer gaps" not in printed
+        assert "next:\n  traceanalyzer throughput " in printed
+        with traceanalyzer.open(store) as traces:
+            for question in ("gaps", "ledger", "kernels", "streams", "launches", "steps"):
+                answer = traces.ask(question)
+                assert any("profiled kernels only" in w and "throughput`" in w for w in answer.warnings), question
+                assert "next:" not in as_terminal(answer, 20, None, 400)
+            assert "next:\n  traceanalyzer throughput " in as_terminal(traces.info(), 20, None, 400)
+
+    def test_beside_a_timeline_both_are_asked_for(self, tmp_path, store):
+        printed = as_terminal(ingest([trace(tmp_path / "a.json"), profile(tmp_path / "k.csv")], store), 20, None, 400)
+        assert "launches" in printed and "n_ops" in printed and "traceanalyzer gaps" in printed
+
+    def test_warnings_of_a_file_stand_under_what_it_contributes_to(self, tmp_path, store):
+        (tmp_path / "cut.json").write_text(trace(tmp_path / "whole.json").read_text()[:-40])
+        (tmp_path / "cut.csv").write_text(profile(tmp_path / "whole.csv").read_text() + '"1","7","pyt')
+        (tmp_path / "session.csv").write_text('"Session Attribute","Value"\n"Host Name","node0"\n')
+        ingest([tmp_path / name for name in ("cut.json", "cut.csv", "session.csv")], store, run="one")
+        with traceanalyzer.open(store) as traces:
+            of = {q: {w.partition(":")[0] for w in traces.ask(q).warnings} for q in ("gaps", "throughput", "info")}
+        assert of == {"gaps": {"cut.json"}, "throughput": {"cut.csv"}, "info": {"cut.json", "cut.csv", "session.csv"}}
+
+    def test_a_file_without_launches_says_so_where_no_other_has_some(self, tmp_path, store):
+        (tmp_path / "session.csv").write_text('"Session Attribute","Value"\n"Host Name","node0"\n')
+        ingest([tmp_path / "session.csv"], store)
+        with traceanalyzer.open(store) as traces:
+            assert any(w.startswith("session.csv: The file holds no") for w in traces.throughput().warnings)
+            assert any(w.startswith("session.csv: The file holds no") for w in traces.info().warnings)
+
+
+class TestReportsWithoutThePackage:
+    @pytest.fixture(autouse=True)
+    def _without(self, monkeypatch, tmp_path):
+        monkeypatch.setattr(recognise, "can_read_reports", lambda: False)
+        monkeypatch.setenv("TRACEANALYZER_CACHE", str(tmp_path / "cache"))
+        (tmp_path / "job").mkdir()
+        (tmp_path / "job" / "k.ncu-rep").write_bytes(report())
+
+    def test_in_a_folder_they_are_left_out_and_that_is_said(self, tmp_path, store):
+        profile(tmp_path / "job" / "kernels.csv")
+        answer = ingest([tmp_path / "job"], store)
+        assert [Path(r["path"]).name for r in answer.files.rows()] == ["kernels.csv"]
+        (said,) = answer.warnings
+        assert said.startswith("left out: ") and "k.ncu-rep: a report of ncu" in said and "pip install" in said
+        for _ in range(2):  # with the cache and without
+            with traceanalyzer.TraceSet.of_files([tmp_path / "job"]) as traces:
+                assert traces.throughput().warnings == [said]
+
+    def test_a_folder_of_nothing_else_is_refused_with_what_to_do(self, tmp_path, store):
+        with pytest.raises(SourceError, match=r"k\.ncu-rep: a report of ncu; .* pip install"):
+            ingest([tmp_path / "job"], store)
+        assert not store.exists()
 
 
 class TestFiles:

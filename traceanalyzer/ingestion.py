@@ -41,13 +41,14 @@ FILES = TableSpec(
         Column("rank", Type.INT64, "Rank; null where the file holds several."),
         Column("n_ops", Type.INT64, "Device operations.", Unit.COUNT),
         Column("n_events", Type.INT64, "Events of the host.", Unit.COUNT),
+        Column("n_launches", Type.INT64, "Profiled launches; null for timelines, which have none.", Unit.COUNT),
         Column("file_bytes", Type.INT64, "Size of the file.", Unit.BYTES),
         Column("duration_ns", Type.INT64, "Time that reading and storing took.", Unit.NS),
     ),
     cut=False,
 )
 _NOT_TRACES = {".py", ".md", ".sh", ".html", ".duckdb", ".wal", ".png", ".pdf", ".toml", ".yaml", ".yml"}
-_FileRow = tuple[str, str, str, str, int | None, int | None, int | None, int, int | None]
+_FileRow = tuple[str, str, str, str, int | None, int | None, int | None, int | None, int, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +77,15 @@ def ingest(
     """
     if run == "all":
         raise UsageError("a run cannot be named all: that means every run")
-    found, contents, vanished = _contents(find_files(paths))
+    lacking: list[SourceError] = []
+    found, contents, vanished = _contents(find_files(paths, lacking))
     preparing = Thread(target=found[0].source.prepare, args=(TraceFile(found[0].file),), daemon=True)
     preparing.start()
     fresh_store = not os.path.lexists(store)
     connection = open_to_write(store)
     try:
         work = _Work(connection, store, keep_environment, progress, sum(c.size for c in contents))
-        for error in vanished:
+        for error in (*lacking, *vanished):
             work.leave_out(error)
         with duckdb_errors(store, "written"):
             run = None if run is None else storable(run)
@@ -149,7 +151,8 @@ class _Work:
         if size in catalog.stored_sizes(self.connection):
             known = catalog.stored_capture(self.connection, content.digest)
         if known:
-            self.rows.append((str(item.file), known[1], item.source.name, "skipped", None, None, None, size, None))
+            none = (None, None, None, None)
+            self.rows.append((str(item.file), known[1], item.source.name, "skipped", *none, size, None))
             self._report(item.file, size)
             return run
         begun, before = time.monotonic_ns(), self.done_bytes
@@ -172,7 +175,8 @@ class _Work:
         self.done_bytes = before
         self._report(item.file, size)
         took = time.monotonic_ns() - begun
-        counts = staging.rows["gpu_ops"], staging.rows["cpu_events"]
+        profiled = None if item.source.has_timeline else staging.rows["kernel_profiles"]
+        counts = staging.rows["gpu_ops"], staging.rows["cpu_events"], profiled
         self.rows.append((str(item.file), run.name, item.source.name, "ingested", rank, *counts, size, took))
         self._warn(item.file, staging)
         self.stored += 1
@@ -275,31 +279,33 @@ def _contents(found: Sequence[Found]) -> tuple[list[Found], list[Content], list[
     return kept, contents, errors
 
 
-def find_files(paths: Sequence[Path | str]) -> list[Found]:
+def find_files(paths: Sequence[Path | str], lacking: list[SourceError] | None = None) -> list[Found]:
     """Files, folders (all traces below, sorted) and globs, each with its source.
 
+    `lacking` gets an error for each file in a folder that only a missing package keeps from being read.
     Raises `SourceError` for a file that does not exist, a folder without traces, and `UnknownFormatError` for a file
     that no source recognises.
     """
     out: dict[Path, Found] = {}
+    lacking = [] if lacking is None else lacking
     for path in paths:
-        for found in _of_path(path):
+        for found in _of_path(path, lacking):
             out.setdefault(found.file.resolve(), found)
     if not out:
         raise SourceError(", ".join(map(str, paths)) or "no file", "no traces given")
     return list(out.values())
 
 
-def _of_path(path: Path | str) -> Iterator[Found]:
+def _of_path(path: Path | str, lacking: list[SourceError]) -> Iterator[Found]:
     place = Path(path)
     if place.is_dir():
-        yield from _of_folder(place)
+        yield from _of_folder(place, lacking)
     elif not place.exists() and glob.has_magic(str(path)):
         hits = sorted(glob.glob(str(path), recursive=True), key=_natural)
         if not hits:
             raise SourceError(path, "no file matches")
         for hit in hits:
-            yield from _of_path(Path(hit))
+            yield from _of_path(Path(hit), lacking)
     else:
         file = TraceFile(place)
         if source := recognise(file):
@@ -314,18 +320,24 @@ def _of_path(path: Path | str) -> Iterator[Found]:
             )
 
 
-def _of_folder(folder: Path) -> Iterator[Found]:
-    count = 0
+def _of_folder(folder: Path, lacking: list[SourceError]) -> Iterator[Found]:
+    count, before = 0, len(lacking)
     for file in sorted((f for f in folder.rglob("*") if f.is_file()), key=lambda f: _natural(str(f))):
         if file.suffix in _NOT_TRACES or any(part.startswith(".") for part in file.relative_to(folder).parts):
             continue
         try:
-            source = recognise(TraceFile(file))
+            opened = TraceFile(file)
+            source = recognise(opened)
+            why = None if source else next(filter(None, (each.lacks(opened) for each in SOURCES)), None)
         except SourceError:
             continue
         if source:
             count += 1
             yield Found(file, source, named=False)
+        elif why:
+            lacking.append(SourceError(file, why))
+    if not count and len(lacking) > before:
+        raise lacking[before]
     if not count:
         raise SourceError(folder, "a folder without traces", "give the files, or a folder that holds some")
 

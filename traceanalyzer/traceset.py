@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from traceanalyzer.errors import StoreBusyError, StoreError, UsageError
+from traceanalyzer.errors import SourceError, StoreBusyError, StoreError, UsageError
 from traceanalyzer.passes.answer import Answer
+from traceanalyzer.passes.base import Pass
 from traceanalyzer.passes.fitness import spoiled
 from traceanalyzer.passes.query import is_locked, query
 from traceanalyzer.passes.registry import PASSES
@@ -41,20 +42,26 @@ class TraceSet:
     """
 
     def __init__(
-        self, connection: duckdb.DuckDBPyConnection, path: Path, remake: Callable[[], object] | None = None
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        path: Path,
+        remake: Callable[[], object] | None = None,
+        warnings: Sequence[str] = (),
     ) -> None:
         self._connection = connection
+        self._warnings = warnings
         self.path = path
         self._remake = remake  # makes the store anew, where it is a cached one
 
     @classmethod
     def of_files(cls, paths: Sequence[str | Path], *, progress: "Progress | None" = None) -> "TraceSet":
         """The traces of raw files, through a cache keyed by their content. Raises as `ingest` does."""
-        store = _cached(paths, progress)
+        lacking: list[SourceError] = []
+        store = _cached(paths, progress, lacking)
 
         def remake() -> None:
             store.unlink(missing_ok=True)
-            _cached(paths, progress)
+            _cached(paths, progress, [])
 
         try:
             connection = open_to_read(store)
@@ -65,7 +72,7 @@ class TraceSet:
                 raise
             remake()
             connection = open_to_read(store)
-        return cls(connection, store, remake)
+        return cls(connection, store, remake, [f"left out: {error}" for error in lacking])
 
     def close(self) -> None:
         """Close the store."""
@@ -176,7 +183,9 @@ class TraceSet:
             raise StoreError(f"{self.path}: the store cannot be read: {one_line(error)}") from error
         if answer.command not in ("info", "sql"):
             answer.warnings = spoiled(scope, answer.command) + answer.warnings
-            answer.warnings += quality_warnings(self._connection, scope.captures)
+            rests_on = compute.captures(scope) if isinstance(compute, Pass) else scope.captures
+            answer.warnings += quality_warnings(self._connection, rests_on)
+        answer.warnings += self._warnings
         return answer
 
 
@@ -255,14 +264,17 @@ def _check_pattern(name: str, pattern: str | None) -> None:
         raise UsageError(f"--{option} {pattern}: not a regular expression ({error})") from error
 
 
-def _cached(paths: Sequence[str | Path], progress: "Progress | None") -> Path:
-    """The store of raw files: made once for a content, kept in the cache folder."""
+def _cached(paths: Sequence[str | Path], progress: "Progress | None", lacking: list[SourceError]) -> Path:
+    """The store of raw files: made once for a content, kept in the cache folder.
+
+    `lacking` gets an error for each file of a folder that only a missing package keeps from being read.
+    """
     # The readers are imported here: asking a store needs none of them.
     from traceanalyzer.ingestion import find_files, ingest
     from traceanalyzer.sources.content import Content
 
     digest = hashlib.blake2b(f"{__version__} {SCHEMA_VERSION}".encode(), digest_size=16)
-    for found in find_files(paths):
+    for found in find_files(paths, lacking):
         digest.update(f"{found.file.resolve()}\0{Content(found.file).digest}\0".encode("utf-8", "surrogateescape"))
     folder = cache_folder()
     try:

@@ -8,7 +8,10 @@ import re
 import pytest
 
 from tests.cli.answers import BIG, HOSTILE
+from traceanalyzer.cli.render.table import as_markdown, as_terminal
 from traceanalyzer.cli.render.text import printable, shortened, shortened_stack, width_of
+from traceanalyzer.passes.answer import Answer, Frame
+from traceanalyzer.passes.throughput import KERNELS
 
 CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069]")
 
@@ -99,6 +102,29 @@ def test_output_replaces_a_file_as_a_whole(call, tmp_path):
     done = call("gaps", "--format", "csv", "-o", target)
     assert (done.code, done.out) == (0, "")
     assert target.read_text().startswith("cause,") and [p.name for p in tmp_path.iterdir()] == ["gaps.csv"]
+
+
+def profiled(*kernels):
+    """What throughput answers for launches of these kernels; the last one could not be judged."""
+    known = {"id": 1, "capture": 0, "grid": "(131072, 1, 1)", "block": "(1024, 1, 1)", "duration_ns": 5, "launch": 0}
+    rows = [known | {"kernel": name, "sol_class": "high_throughput", "compute_pct": 85.0} for name in kernels]
+    rows[-1] |= {"sol_class": None, "reason": "not in the file: compute throughput, waves a multiprocessor"}
+    frame = Frame.of_rows(KERNELS, [[row.get(column.name) for column in KERNELS.columns] for row in rows])
+    return Answer("throughput", {"kernels": frame})
+
+
+def test_kernels_that_were_profiled_have_a_line_of_their_own():
+    name = "void vectorized_elementwise_kernel<8, Gelu, std::array<char *, 2>>(int, T2)"
+    lines = as_terminal(profiled(name, None, "\x1b[1mk"), 0, None, 200, hints=False).splitlines()
+    assert lines[2::2] == [f"    {name}", "    (no name)", "    \\x1b[1mk"]
+    assert all(width_of(line) <= 200 for line in lines)
+    assert lines[0].split()[:4] == ["id", "duration", "sol_class", "reason"]
+
+
+def test_a_column_that_is_empty_in_the_rows_shown_takes_no_room():
+    answer = profiled("a", "b", "c")
+    assert "reason" not in as_terminal(answer, 2, None, 120) and "reason" in as_terminal(answer, 3, None, 120)
+    assert "reason" not in as_markdown(answer, 2, None) and "reason" in as_markdown(answer, 3, None)
 
 
 def test_text_is_shortened_in_the_middle_to_its_width():

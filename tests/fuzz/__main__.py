@@ -21,7 +21,10 @@ def main() -> int:
     parser.add_argument("--mutation", action="append", help="only these")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after that long")
     given = parser.parse_args()
-    sources, rng, begun = given.source or sorted(MUTATIONS), Random(given.seed), time.monotonic()
+    rng, begun = Random(given.seed), time.monotonic()
+    sources = [source for source in given.source or sorted(MUTATIONS) if inputs(source)]
+    if not sources:
+        parser.error("what reads them is not installed")
     table: Counter[tuple[str, str, str]] = Counter()
     slowest: list[tuple[float, str]] = []
     wrong: list[tuple[str, Outcome]] = []

@@ -1,5 +1,6 @@
 """One input through the whole program, and whether it was handled right."""
 
+import atexit
 import contextlib
 import resource
 import shutil
@@ -133,7 +134,9 @@ def _totals_of(item: Input) -> Any:
 @lru_cache
 def _empty_store() -> Path:
     """A store without anything, to be copied: making one takes longer than reading a small file."""
-    path = Path(tempfile.mkdtemp(prefix="fuzz-empty-")) / "empty.duckdb"
+    folder = Path(tempfile.mkdtemp(prefix="fuzz-empty-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = folder / "empty.duckdb"
     open_to_write(path).close()
     return path
 

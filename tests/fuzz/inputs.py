@@ -9,7 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from tests.support import ncu_writer, nsys_builder
+from tests.support import ncu_report_writer, ncu_writer, nsys_builder
+from traceanalyzer.sources.ncu_csv.recognise import can_read_reports
 
 ROOT = Path(__file__).parents[2]
 _SAMPLES = ROOT / "sample_traces"
@@ -31,8 +32,11 @@ class Input:
 
 @lru_cache
 def inputs(source: str, beside: bool = False) -> tuple[Input, ...]:
-    """Inputs of a source, always the same ones in the same order; `beside` adds those that lie beside the checkout."""
-    found = list({"torch": _torch, "nsys": _nsys, "ncu": _ncu}[source]())
+    """Inputs of a source, always the same ones in the same order; `beside` adds those that lie beside the checkout.
+
+    Reports of ncu are none where the package is not installed that reads them.
+    """
+    found = list({"torch": _torch, "nsys": _nsys, "ncu": _ncu, "ncu-rep": _reports}[source]())
     return (*found, *_of_beside(source)) if beside else tuple(found)
 
 
@@ -194,7 +198,24 @@ def _ncu() -> Iterator[Input]:
     yield Input("ncu", "real.csv", gzip.decompress((_SAMPLES / "kernel_limits" / "raw.csv.gz").read_bytes()))
 
 
+def _reports() -> Iterator[Input]:
+    if not can_read_reports():
+        return
+    time, compute = "gpu__time_duration.sum", "sm__throughput.avg.pct_of_peak_sustained_elapsed"
+    found = ("SOLBottleneck", "Bottleneck", "High throughput", 1)
+    launches = [
+        ncu_report_writer.Profiled(f"gemm<{k}>(float *)", metrics={time: 1000.5 * k, compute: 33.25}, rules=[found])
+        for k in range(4)
+    ]
+    yield Input("ncu-rep", "made.ncu-rep", ncu_report_writer.report(*launches))
+
+
 def _of_beside(source: str) -> Iterator[Input]:
+    if source == "ncu-rep":
+        for path in sorted((_BESIDE / "ncu").glob("*-rep*")):
+            if can_read_reports() and path.stat().st_size <= _MOST_BESIDE_PLAIN:
+                yield Input(source, path.name, path.read_bytes())
+        return
     packed = sorted((_BESIDE / source).glob("*.gz"))
     plain = [path for end in ("csv", "txt", "log") for path in sorted((_BESIDE / source).glob(f"*.{end}"))]
     for path in packed:

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from traceanalyzer.sources.ncu_csv.container import extent_of
+
 Change = Callable[[Random, bytes], bytes]
 
 TOKENS = (
@@ -500,15 +502,23 @@ def fields(rng: Random, data: bytes) -> bytes:
     return b'","'.join(out)
 
 
+def cut_report(rng: Random, data: bytes) -> bytes:
+    """The end is missing, and what is left does not end with a block: nothing tells of blocks that are missing."""
+    rest = cut(rng, data)
+    return rest[:-1] if extent_of(io.BytesIO(rest)).whole else rest
+
+
+# A page that ends after a whole line, and a report that ends after a whole block, do not tell that there was more.
+_OF_NCU = tuple(Mutation(m.name, m.change, m.whole, m.cut and m.name.startswith(("gzip", "zip"))) for m in ANY)
 MUTATIONS: dict[str, tuple[Mutation, ...]] = {
-    # A page that ends after a whole line does not tell that there was more.
     "ncu": (
-        *(Mutation(m.name, m.change, m.whole, m.cut and m.name.startswith(("gzip", "zip"))) for m in ANY),
+        *_OF_NCU,
         Mutation("lines", lines),
         Mutation("fields", fields),
         Mutation("crlf", crlf, whole=True),
         Mutation("surrounded", surrounded, whole=True),
     ),
+    "ncu-rep": tuple(Mutation(m.name, cut_report, cut=True) if m.name == "cut" else m for m in _OF_NCU),
     "torch": (
         *ANY,
         Mutation("number", number),

@@ -177,8 +177,8 @@ def test_what_spoils_a_question_stands_before_its_answer(tmp_path):
         warnings = opened.gaps().warnings
         others = opened.streams().warnings
     assert (found["device_records"], found["graphs"]) == ("problem", "problem")
-    assert warnings[0].startswith("2 of 3 launches have no device record")
-    assert any(w.startswith("1 graph launches were recorded without their nodes") for w in warnings)
+    assert warnings[0].partition(": ")[2].startswith("2 of 3 launches have no device record")
+    assert any(": 1 graph launches were recorded without their nodes" in w for w in warnings)
     assert not any("graph launches" in w for w in others)
 
 

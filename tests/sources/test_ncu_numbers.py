@@ -37,15 +37,17 @@ def test_details_of_every_locale_round_trip(tmp_path, locale, data):
 def test_the_raw_page_keeps_the_point_in_decimals_of_every_locale(tmp_path, locale, data):
     whole = data.draw(st.lists(st.integers(0, 10**13), min_size=1, max_size=20))
     doubles = data.draw(st.lists(st.integers(0, 10**13), min_size=1, max_size=20))
+    blocks = data.draw(st.integers(1000, 2**31 - 1))
     names = [f"m__{k}" for k in range(len(whole) + len(doubles))]
     cells = [printed(v, 0, locale) for v in whole] + [printed(v, 6, "C") for v in doubles]
+    # The count of threads is one of the doubles: its point tells nothing of the locale.
     text = wide(
-        ["launch__thread_count", *names],
-        ["thread", *[""] * len(names)],
-        (launch(), [printed(GRID * 128, 0, locale), *cells]),
+        ["launch__grid_size", "launch__thread_count", *names],
+        ["block", "thread", *[""] * len(names)],
+        (launch(grid=f"({blocks}, 1, 1)"), [printed(blocks, 0, locale), f"{blocks * 128}.000000", *cells]),
     )
     expected = [float(v) for v in whole] + [float(Decimal(v).scaleb(-6)) for v in doubles]
-    assert values(read_text(tmp_path, text))[1:] == expected
+    assert values(read_text(tmp_path, text)) == [blocks, blocks * 128, *expected]
 
 
 @pytest.mark.parametrize(

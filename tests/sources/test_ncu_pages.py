@@ -108,6 +108,55 @@ class TestLayouts:
         text = wide(list(counts), units, (launch(), [str(v) for v in counts.values()]))
         assert profiles(read_text(tmp_path, text), "flop", "dram_bytes") == [(26.0, 100_020)]
 
+    @pytest.mark.parametrize(
+        ("unit", "fma", "mul", "cycles", "flop"),
+        [
+            ("smsp", "12704.388694", "6.203315", "676139.151515", 2 * 2**33 + 2**22),
+            ("sm", "12704.388694", "6.203315", "676139.151515", 2 * 2**33 + 2**22),
+            ("smsp", "12704.39", "0", "676139.15", 17179870912),  # 8 digits: off by 1e-7
+            ("smsp", "0.229893", "0", "4454.242424", 2 * 1024),
+            ("smsp", "0.23", "0", "4454.24", None),  # off by up to 2 %
+            ("smsp", "0", "0", "55324.060606", 0),
+            ("smsp", "0.000000", "0.000000", "55324.060606", 0),
+            ("smsp", "1.5", "0.5", None, None),
+        ],
+    )
+    def test_operations_a_cycle_times_elapsed_cycles(self, tmp_path, unit, fma, mul, cycles, flop):
+        values = {
+            f"{unit}__sass_thread_inst_executed_op_ffma_pred_on.sum.per_cycle_elapsed": fma,
+            f"{unit}__sass_thread_inst_executed_op_fmul_pred_on.sum.per_cycle_elapsed": mul,
+            f"{unit}__cycles_elapsed.max": "999",
+        }
+        if cycles is not None:
+            values[f"{unit}__cycles_elapsed.avg"] = cycles
+        text = wide(list(values), ["inst/cycle"] * 2 + ["cycle"] * 2, (launch(), list(values.values())))
+        assert profiles(read_text(tmp_path, text), "flop") == [flop]
+
+    @pytest.mark.parametrize(
+        ("items", "expected"),
+        [
+            ([("Pipe Utilization (% of active cycles)", "Tensor (All)", "94.72")], 94.72),
+            ([("Pipe Utilization (% of elapsed cycles)", "Tensor (All)", "90.02")], 90.02),
+            ([("Compute Throughput Breakdown", "SM: Pipe Tensor Cycles Active", "90.02")], 90.02),
+            (
+                [
+                    ("Pipe Utilization (% of peak instructions executed over active cycles)", "Tensor (All)", "2.96"),
+                    ("Pipe Utilization (% of elapsed cycles)", "Tensor (All)", "90.02"),
+                    ("Pipe Utilization (% of active cycles)", "Tensor (FP)", "93.00"),
+                    ("Pipe Utilization (% of active cycles)", "Tensor (All)", "94.72"),
+                ],
+                94.72,
+            ),
+            ([("", "Tensor (All)", "94.72")], None),
+        ],
+    )
+    def test_the_tensor_pipe_of_pages_with_all_details(self, tmp_path, items, expected):
+        head = list(RULES)
+        head.insert(head.index("Metric Name"), "Body Item Label")
+        section = "Compute Workload Analysis"
+        rows = [line([*launch(), section, item, name, "%", value, ""]) for item, name, value in items]
+        assert profiles(read_text(tmp_path, page(*rows, header=head)), "tensor_pct") == [expected]
+
     def test_summaries_are_no_launches(self, tmp_path):
         head = ["Process ID", "Process Name", "Host Name", "Kernel Name", "Block Size", "Grid Size", "Device", "CC"]
         head += ["Invocations", "Section Name", "Metric Name", "Metric Unit", "Minimum", "Maximum", "Average"]
@@ -122,6 +171,30 @@ class TestLayouts:
         rows = [(r["kernel"], r["invocations"], r["minimum"], r["average"]) for r in sink.rows("kernel_summaries")]
         assert rows == [("k", 10, 1e6, 2.25e6), ("k", 10, None, 1024.0), ("k", 10, None, 1_024_000.0)]
         assert not sink.rows("kernel_profiles") and "no_launches" in codes(sink)
+
+    def test_numbers_that_do_not_fit_are_null_and_counted(self, tmp_path):
+        head = ["Process ID", "Process Name", "Host Name", "Kernel Name", "Block Size", "Grid Size", "Device", "CC"]
+        head += ["Invocations", "Section Name", "Metric Name", "Metric Unit", "Minimum", "Maximum", "Average"]
+        row = ["7", "app", "127.0.0.1", "k", "(1, 1, 1)", "(2, 1, 1)", "3000000000", "7.5", "9" * 20]
+        sink = read_text(tmp_path, page(line([*row, "SOL", "Duration", "ms", "1", "3", "2"]), header=head))
+        (found,) = sink.rows("kernel_summaries")
+        assert (found["device"], found["invocations"], found["average"]) == (None, None, 2e6)
+        assert "number_out_of_range" in codes(sink)
+
+    @pytest.mark.parametrize("header", [RULES[1:], ["id", *RULES[1:]], [*RULES[1:], "ID"]])
+    def test_rows_without_an_id_are_no_launches(self, tmp_path, header):
+        sink = read_text(
+            tmp_path, page(metric("Duration", "ns", "10"), metric("Duration", "ns", "\u00b2"), header=header)
+        )
+        assert not sink.rows("kernel_profiles") and "no_launches" in codes(sink)
+
+    @pytest.mark.parametrize("digits", ["9" * 19, "9" * 5000, "\u0663"])
+    def test_an_id_that_is_no_number_is_no_launch(self, tmp_path, digits):
+        grid = f"({digits}, 1, 1)"
+        sink = read_text(
+            tmp_path, page(metric("Duration", "ns", "10", grid=grid), metric("Duration", "ns", "11", id_=digits))
+        )
+        assert profiles(sink, "id", "grid_x", "duration_ns") == [(0, None, 10)]
 
     def test_the_summary_of_ranges_has_no_process(self, tmp_path):
         head = ["Domain", "Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg", "Kernel Name", "Block Size"]
@@ -157,6 +230,51 @@ class TestAroundTheTables:
         )
         sink = read_text(tmp_path, text)
         assert profiles(sink, "id", "duration_ns") == [(0, 10), (1, 11)]
+
+    def test_a_row_behind_unfinished_output_is_read(self, tmp_path):
+        rows = [metric("Duration", "ns", str(10 + k), id_=k) for k in range(4)]
+        rows[1] = "epoch 3: 45%" + rows[1]
+        rows[2] = 'said "hi"' + rows[2] + "==PROF== x"
+        rows[3] = "{" + rule("SOLBottleneck", "OPT", "one\ntwo", id_=3) + "\nbye\n" + rows[3] + "done, 1"
+        sink = read_text(tmp_path, page(*rows))
+        assert profiles(sink, "id", "duration_ns") == [(0, 10), (1, 11), (2, 12), (3, 13)]
+        assert profiles(sink, "nvidia_verdict") == [None, None, None, "one\ntwo"]
+        assert len(sink.rows("kernel_rules")) == 1 and not codes(sink) and sink.facts.whole
+
+    def test_a_wide_row_and_a_summary_behind_unfinished_output_are_read(self, tmp_path):
+        names = ["gpu__time_duration.sum", "z__last"]
+        text = wide(names, ["ns", ""], (launch(0), ["100", "7"]), (launch(1), ["200", "8"]))
+        sink = read_text(tmp_path, text.replace('"1","7"', '45%"1","7"') + "bye")
+        assert profiles(sink, "id", "duration_ns") == [(0, 100), (1, 200)] and not codes(sink)
+        head = ["Process ID", "Process Name", "Host Name", "Kernel Name", "Block Size", "Grid Size", "Device", "CC"]
+        head += ["Invocations", "Section Name", "Metric Name", "Metric Unit", "Minimum", "Maximum", "Average"]
+        row = ["7", "app", "127.0.0.1", "k", "(1, 1, 1)", "(2, 1, 1)", "0", "7.5", "10", "S", "m", "", "1", "2", "1.5"]
+        sink = read_text(tmp_path, page("step 1 " + line(row), '"odd', line(row), header=head))
+        assert [r["average"] for r in sink.rows("kernel_summaries")] == [1.5, 1.5] and codes(sink) == {"no_launches"}
+
+    def test_a_row_behind_unfinished_output_whose_cells_do_not_fit_is_damaged(self, tmp_path):
+        torn = "epoch 3: 45%" + line(launch(1)[:8])
+        sink = read_text(tmp_path, page(metric("Duration", "ns", "10"), torn, metric("Duration", "ns", "20", id_=2)))
+        assert profiles(sink, "id", "duration_ns") == [(0, 10), (2, 20)]
+        assert codes(sink) == {"rows_damaged"} and sum(sink.notes.values()) == 1
+
+    @pytest.mark.parametrize(
+        "output",
+        [
+            '"hello',
+            '"hello\nloss, 3',
+            '["1","2","3","4"]',
+            'x = ["1","2","3","4", "5"',
+            '"open" and "odd',
+            '{"a": "1","2',
+        ],
+    )
+    def test_quotes_in_the_programs_output_are_no_damaged_rows(self, tmp_path, output):
+        table = page(metric("Duration", "ns", "10"), output, metric("Duration", "ns", "11", id_=1))
+        for text in (f"{output}\n{table}", f"{table}{output}", f"{table}{output}\n"):
+            sink = read_text(tmp_path, text)
+            assert profiles(sink, "id", "duration_ns") == [(0, 10), (1, 11)]
+            assert not codes(sink) and sink.facts.whole
 
     def test_appended_runs_repeat_ids(self, tmp_path):
         text = page(metric("Duration", "ns", "10")) + "epoch 2\n" + page(metric("Duration", "ns", "20"))

@@ -152,6 +152,18 @@ def test_pages_of_one_report_agree(name: str) -> None:
             assert judged(row) == judged(other[id_]), (id_, row)
 
 
+@pytest.mark.skipif(not (_TRACES / "kernels").exists(), reason="our own captures are not beside the repository")
+def test_operations_and_tensor_pipe_of_our_own_captures() -> None:
+    auto, base, details = (profiles(_TRACES / "kernels" / f"{n}.csv.gz") for n in ("raw", "raw.base", "details.all"))
+    # A product of two matrices, which multiplies each result by a factor.
+    assert auto[1]["flop"] == 2 * 2**33 + 2**22 and base[1]["flop"] == pytest.approx(auto[1]["flop"], rel=1e-6)
+    # 1000 fused ones in each of 512 threads.
+    assert auto[9]["flop"] == 2 * 512_000 and base[9]["flop"] == pytest.approx(2 * 512_000, rel=1e-3)
+    assert [row["tensor_pct"] for row in details.values()] == [
+        pytest.approx(row["tensor_pct"], abs=0.0051) for row in auto.values()
+    ]
+
+
 @pytest.mark.parametrize("facts", [f for f in _MANIFEST if f["file"].startswith(_REPORTS)], ids=lambda f: f["file"])
 def test_reports(facts: dict[str, Any]) -> None:
     pytest.importorskip("ncu_report", reason="the extra ncu-rep is not installed", exc_type=ImportError)

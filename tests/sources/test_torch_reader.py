@@ -159,7 +159,7 @@ def test_arguments_and_call_stacks(tmp_path: Path) -> None:
     first, second, third = read_events(tmp_path, events).rows("cpu_events")
     assert first["args"] == '{"Input Dims":[[2,3],[]],"Input type":["float",""]}'
     assert (first["external_id"], first["sequence_number"], first["forward_thread"]) == (5, 3, 1)
-    assert first["backtrace_node_id"] == ["outer.py(9): g", "inner.py(3): f"]
+    assert first["backtrace_node_id"] == ["g (outer.py:9)", "f (inner.py:3)"]
     assert second["args"] == '{"Input Dims":[[4]],"kernel_backend":"triton","grid":"grid(8,)","kernel_file":"c.py"}'
     assert third["args"] == '{"Python module id":7}'
 

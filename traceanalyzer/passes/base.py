@@ -4,16 +4,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from traceanalyzer.passes.answer import Answer, TableSpec
-from traceanalyzer.passes.scope import Scope
+from traceanalyzer.passes.scope import PROFILERS, Scope
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A question: how it is answered, and the tables of its answer, which `sql` and `export` find by name."""
+    """A question: how it is answered, and the tables of its answer, which `sql` and `export` find by name.
+
+    `of_profiles` says that it is about profiles of single kernels, and not about timelines.
+    """
 
     compute: Callable[[Scope], Answer]
     tables: tuple[TableSpec, ...]
+    of_profiles: bool = False
 
     def __call__(self, scope: Scope) -> Answer:
         """The answer for a scope."""
         return self.compute(scope)
+
+    def captures(self, scope: Scope) -> list[int]:
+        """The selected captures that an answer may rest on."""
+        profiled = scope.of_source(PROFILERS)
+        return profiled if self.of_profiles else [c for c in scope.captures if c not in profiled]

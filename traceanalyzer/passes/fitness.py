@@ -53,6 +53,7 @@ class _Capture:
     number: int
     run: str
     source: str
+    file: str
     ops: int
     span_ns: int
 
@@ -267,18 +268,14 @@ def fitness(scope: Scope) -> Frame:
 
 def spoiled(scope: Scope, question: str) -> list[str]:
     """What spoils a question, in sentences; the same of several captures once."""
-    found: dict[str, list[int]] = {}
+    found: dict[str, list[str]] = {}
     for capture in _captures(scope):
         for check in CHECKS:
             if question in check.spoils:
                 for state, text in _looked(check, capture):
                     if state == PROBLEM:
-                        found.setdefault(text, []).append(capture.number)
-    several = len(scope.captures) > 1
-    return [
-        (f"capture {', '.join(map(str, numbers))}: " if several else "") + f"{text} (`traceanalyzer info` has more)"
-        for text, numbers in found.items()
-    ]
+                        found.setdefault(text, []).append(capture.file)
+    return [f"{', '.join(files)}: {text} (`traceanalyzer info` has more)" for text, files in found.items()]
 
 
 def _looked(check: _Check, capture: _Capture) -> list[tuple[str, str]]:
@@ -288,12 +285,13 @@ def _looked(check: _Check, capture: _Capture) -> list[tuple[str, str]]:
 
 def _captures(scope: Scope) -> Iterator[_Capture]:
     rows = scope.connection.execute(
-        f"""SELECT c.capture, c.run, c.source, count(o.op_id), coalesce(max(o.end_ns) - min(o.start_ns), 0)::BIGINT
+        f"""SELECT c.capture, c.run, c.source, regexp_extract(c.path, '[^/\\\\]*$'), count(o.op_id),
+            coalesce(max(o.end_ns) - min(o.start_ns), 0)::BIGINT
         FROM stored.captures c LEFT JOIN stored.gpu_ops o ON o.capture = c.capture
         WHERE c.capture IN {scope.numbers()} AND c.source <> 'ncu' GROUP BY ALL ORDER BY c.capture"""
     ).fetchall()
-    for number, run, source, ops, span in rows:
-        yield _Capture(scope.connection, number, run, source, ops, span)
+    for row in rows:
+        yield _Capture(scope.connection, *row)
 
 
 def _time(ns: int) -> str:

@@ -14,7 +14,7 @@ from traceanalyzer.passes.idle.scheduling import THREADS, thread_rows
 from traceanalyzer.passes.idle.stacks import StackTree
 from traceanalyzer.passes.idle.totals import LargestPieces
 from traceanalyzer.passes.operations import NULL
-from traceanalyzer.passes.scope import DeviceOfCapture, Scope
+from traceanalyzer.passes.scope import PROFILERS, DeviceOfCapture, Scope
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kinds import Lane
 from traceanalyzer.units import Unit
@@ -209,7 +209,14 @@ def nothing_selected(scope: Scope) -> str:
         return f"no device step is among {low} to {high}; `traceanalyzer steps` lists them"
     if scope.devices and scope.selection.window_ns is not None:
         return "no operation runs in the window, so there is no span to speak of; choose a longer one"
-    return "no device operations in what is selected; `traceanalyzer info` says why"
+    return no_timeline(scope) or "no device operations in what is selected; `traceanalyzer info` says why"
+
+
+def no_timeline(scope: Scope) -> str | None:
+    """Says so where nothing but profiles of single kernels is selected."""
+    if not scope.captures or len(scope.of_source(PROFILERS)) < len(scope.captures):
+        return None
+    return "the captures hold profiled kernels only, and no timeline: `traceanalyzer throughput` says what limits them"
 
 
 def _heading(scope: Scope) -> str:

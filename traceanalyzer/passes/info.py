@@ -1,5 +1,6 @@
 """Info: what a store holds, what can be asked of it, and what is odd about it."""
 
+import re
 from dataclasses import dataclass
 
 from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
@@ -67,6 +68,7 @@ QUALITY_TABLE = TableSpec(
     cut=False,
 )
 
+_FOLDER = re.compile(r".*[/\\]", re.DOTALL)
 INSTEAD_OF_OPS = ("other_device", "range_profiler")
 """Notes of readers that say why a file has no operations although a device worked."""
 
@@ -134,9 +136,11 @@ def info(scope: Scope) -> Answer:
         Frame.of_rows(QUALITY_TABLE, quality),
     )
     loud = {s.name.lower() for s in (Severity.WARNING, Severity.ERROR)}
-    many = len(scope.captures) > 1
+    names = {row[1]: _FOLDER.sub("", row[2]) for row in captures}
+    many = len(set(names.values())) < len(names)
     warnings = [
-        (f"capture {row[0]}: " if many else "") + row[4] + (f" ({row[3]:,} times)" if row[3] > 1 else "")
+        f"{names[row[0]]}{f' (capture {row[0]})' if many else ''}: {row[4]}"
+        + (f" ({row[3]:,} times)" if row[3] > 1 else "")
         for row in quality
         if row[2] in loud
     ]

@@ -4,7 +4,7 @@ from typing import Any
 
 from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
 from traceanalyzer.passes.chosen import Chosen, chosen_operations, warmup_warning
-from traceanalyzer.passes.gaps import CAPTURE, DEVICE, RANK
+from traceanalyzer.passes.gaps import CAPTURE, DEVICE, RANK, nothing_selected
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kinds import CopyKind, Lane, MemoryKind, OpKind
@@ -110,7 +110,7 @@ def kernels(scope: Scope) -> Answer:
             f" {'counts' if cut == 1 else 'count'} with the time inside it"
         )
     if not rows and not copies:
-        answer.warnings.append("no operations of the device in the selection")
+        answer.warnings.append(nothing_selected(scope))
     return answer
 
 

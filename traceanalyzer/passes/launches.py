@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from traceanalyzer.numeric.intervals import depths, open_before, union
 from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
 from traceanalyzer.passes.chosen import warmup_warning
-from traceanalyzer.passes.gaps import CAPTURE, DEVICE, RANK
+from traceanalyzer.passes.gaps import CAPTURE, DEVICE, RANK, nothing_selected
 from traceanalyzer.passes.operations import NULL, Operations, clip, load_operations, window_of
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.passes.step_marks import step_window, with_steps
@@ -144,6 +144,8 @@ def launches(scope: Scope) -> Answer:
         warnings.append(
             f"{counted(without, 'operation')} {have} no launch in the file and {take} no part in delays and depths"
         )
+    elif not rows["launches"]:
+        warnings.append(nothing_selected(scope))
     return Answer(
         "launches",
         {s.name: Frame.of_rows(s, rows[s.name]) for s in (DELAYS, QUEUES, DEPTH)},

@@ -21,6 +21,6 @@ PASSES: dict[str, Pass] = {
     "kernels": Pass(_kernels.kernels, (_kernels.KERNELS, _kernels.OPERATIONS)),
     "streams": Pass(_streams.streams, (_streams.STREAMS, _streams.OVERLAP, _streams.CONCURRENCY)),
     "launches": Pass(_launches.launches, (_launches.DELAYS, _launches.QUEUES, _launches.DEPTH)),
-    "throughput": Pass(_throughput.throughput, (_throughput.KERNELS, _throughput.ROLLUP)),
+    "throughput": Pass(_throughput.throughput, (_throughput.KERNELS, _throughput.ROLLUP), of_profiles=True),
 }
 """A new pass is one module and one line here."""

@@ -15,6 +15,9 @@ from traceanalyzer.units import counted
 TIMELINES = ("torch", "nsys")
 """Sources that record what ran when, so that two of one rank tell the same."""
 
+PROFILERS = ("ncu",)
+"""Sources that profile kernels one by one, and record no timeline."""
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceOfCapture:
@@ -58,6 +61,15 @@ class Scope:
         rank = [] if device.rank is None else [f"rank {device.rank}"]
         capture = [f"capture {device.capture}"] if len(same) > 1 else []
         return ", ".join([*rank, f"device {device.device}", *capture])
+
+    def of_source(self, sources: Sequence[str]) -> list[int]:
+        """The selected captures that are of one of these sources."""
+        rows = self.connection.execute(
+            f"""SELECT capture FROM stored.captures
+            WHERE capture IN {self.numbers()} AND source IN (SELECT unnest(?::VARCHAR[])) ORDER BY capture""",
+            [list(sources)],
+        ).fetchall()
+        return [capture for (capture,) in rows]
 
     def note(self) -> str:
         """The selected runs, in words."""
@@ -133,13 +145,19 @@ MOST_WARNINGS = 20
 
 
 def quality_warnings(connection: duckdb.DuckDBPyConnection, captures: Sequence[int]) -> list[str]:
-    """What was odd, dropped or repaired in these captures and may spoil an answer, in sentences."""
+    """What was odd, dropped or repaired in these captures and may spoil an answer, in sentences.
+
+    That a file holds no profiled launch spoils nothing where another one has some.
+    """
     rows = connection.execute(
         f"""SELECT regexp_extract(c.path, '[^/\\\\]*$'), q.count, q.text
         FROM stored.quality q JOIN stored.captures c USING (capture)
-        WHERE q.capture IN (SELECT unnest(?::INTEGER[])) AND q.severity >= {int(Severity.WARNING)}
+        WHERE q.capture IN (SELECT unnest($captures::INTEGER[])) AND q.severity >= {int(Severity.WARNING)}
+        AND (q.code != 'no_launches' OR NOT EXISTS (
+            SELECT 1 FROM stored.kernel_profiles p WHERE p.capture IN (SELECT unnest($captures::INTEGER[]))
+        ))
         ORDER BY q.severity DESC, q.capture, q.code""",
-        [list(captures)],
+        {"captures": list(captures)},
     ).fetchall()
     out = [f"{name}: {text}" + (f" ({count:,} times)" if count > 1 else "") for name, count, text in rows]
     rest = len(out) - MOST_WARNINGS

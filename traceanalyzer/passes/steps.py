@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from traceanalyzer.numeric.intervals import measure_before, union
 from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
-from traceanalyzer.passes.gaps import CAPTURE, DEVICE, RANK
+from traceanalyzer.passes.gaps import CAPTURE, DEVICE, RANK, no_timeline
 from traceanalyzer.passes.operations import Operations, busy_without_compute, load_operations
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.passes.step_marks import (
@@ -91,9 +91,8 @@ def steps(scope: Scope) -> Answer:
             which = "no step is among {} to {}" if selected[0] < selected[1] else "there is no step {}"
             warnings.append(f"{which.format(*selected)}; there are {min(numbers)} to {max(numbers)}")
     elif not rows and scope.selection.step_range is None:
-        warnings.append(
-            "no steps: the trace has no ProfilerStep marks, and no range named step or iteration; give --step-range"
-        )
+        none = "no steps: the trace has no ProfilerStep marks, and no range named step or iteration; give --step-range"
+        warnings.append(no_timeline(scope) or none)
     return Answer("steps", {"steps": Frame.of_rows(STEPS, rows)}, findings, warnings, notes=[scope.note()])
 
 

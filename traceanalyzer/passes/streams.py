@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from traceanalyzer.numeric.intervals import depths, intersect, union
 from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
 from traceanalyzer.passes.chosen import warmup_warning
-from traceanalyzer.passes.gaps import CAPTURE, DEVICE, END, RANK, START
+from traceanalyzer.passes.gaps import CAPTURE, DEVICE, END, RANK, START, nothing_selected
 from traceanalyzer.passes.operations import NULL, Operations, load_operations
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.passes.step_marks import step_window
@@ -101,6 +101,8 @@ def streams(scope: Scope) -> Answer:
         findings += _finding(scope, device, busy, int(ns[running > 1].sum()), len(unions))
         if len(unions) > BUSIEST:
             warnings.append(f"{scope.whose(device)} has {len(unions):,} streams: pairs of the {BUSIEST} busiest only")
+    if not rows["streams"]:
+        warnings.append(nothing_selected(scope))
     rows["streams"].sort(key=lambda r: (-int(str(r[6])), *_ordered(r[0], r[2], r[3], r[4])))
     rows["overlap"].sort(key=lambda r: (-int(str(r[7])), *_ordered(r[0], r[2], r[3], r[4], r[5], r[6])))
     return Answer(

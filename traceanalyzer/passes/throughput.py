@@ -8,6 +8,8 @@ from typing import Any
 
 from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
 from traceanalyzer.passes.gaps import CAPTURE, RANK
+from traceanalyzer.passes.kernel_averages import averaged_kernels
+from traceanalyzer.passes.kernel_pages import each_launch_once
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kernel_tables import KERNEL_PROFILES
@@ -56,6 +58,12 @@ KERNELS = TableSpec(
         _PROFILE["dram_bytes"],
         _PROFILE["flop"],
         Column("nvtx_ranges", Type.TEXT, "NVTX ranges around the launch, outermost first."),
+        Column("context", Type.INT64, "Context, as the source numbers it."),
+        Column("compute_capability", Type.TEXT, "Compute capability of the device, such as 9.0."),
+        _PROFILE["l1_hit_pct"],
+        _PROFILE["l2_hit_pct"],
+        _PROFILE["dram_bytes_per_s"],
+        Column("nvidia_verdict", Type.TEXT, "Result of NVIDIA's rule SOLBottleneck, as the file words it."),
     ),
 )
 ROLLUP = TableSpec(
@@ -68,6 +76,12 @@ ROLLUP = TableSpec(
         _CLASS,
         Column("share", Type.FLOAT64, "Share of the time of all profiled launches.", Unit.SHARE),
         Column("sol_class", Type.TEXT, "NVIDIA's class in which the kernel spends most time."),
+        Column(
+            "averaged",
+            Type.BOOL,
+            "Whether there are averages over launches only, as summaries have them: the time is the average duration x"
+            " invocations.",
+        ),
     ),
     cut=False,
 )
@@ -130,8 +144,8 @@ class _Total:
     def __post_init__(self) -> None:
         self.by_class: dict[str | None, int] = defaultdict(int)
 
-    def add(self, duration_ns: int | None, kind: str | None) -> None:
-        self.launches += 1
+    def add(self, duration_ns: int | None, kind: str | None, launches: int = 1) -> None:
+        self.launches += launches
         if duration_ns is not None:
             self.total_ns = (self.total_ns or 0) + duration_ns
         self.by_class[kind] += duration_ns or 0
@@ -142,23 +156,41 @@ class _Total:
 
 
 def throughput(scope: Scope) -> Answer:
-    """Tables `kernels`, one row a profiled launch, longest first, and `rollup`, one row a kernel. Times in ns."""
+    """Tables `kernels`, one row a profiled launch, longest first, and `rollup`, one row a kernel. Times in ns.
+
+    A launch that several pages of a report hold counts once. Without any launch, `rollup` is from the averages of
+    summaries. Warnings say both.
+    """
     rows: list[tuple[Any, ...]] = []
     totals: dict[str, _Total] = defaultdict(_Total)
-    for profile in _profiles(scope):
+    profiles, said = each_launch_once(scope, _profiles(scope))
+    for profile in sorted(profiles, key=_longest_first):
         row = _row(profile)
         rows.append(tuple(row[column.name] for column in KERNELS.columns))
         totals[profile["kernel"]].add(profile["duration_ns"], row["sol_class"])
-    all_ns = sum(total.total_ns or 0 for total in totals.values())
-    rollup = [
-        (kernel, t.launches, t.total_ns, None, (t.total_ns or 0) / all_ns if all_ns else None, t.main_class)
-        for kernel, t in sorted(totals.items(), key=lambda item: (-(item[1].total_ns or 0), item[0]))
-    ]
-    warnings = list(scope.warnings)
+    warnings = [*scope.warnings, *said]
     if not rows:
-        warnings.append(f"no profiled launch: {_why_none(scope)}")
+        averages, said = averaged_kernels(scope)
+        for kernel, launches, total_ns in averages:
+            totals[kernel].add(total_ns, None, launches)
+        warnings += said or [f"no profiled launch: {_HOW}"]
+    elif names := _with_averages_only(scope):
+        warnings.append(f"{', '.join(names)}: left out, for averages over launches do not count beside launches")
+    rollup = _rollup(totals, averaged=not rows)
     frames = {"kernels": Frame.of_rows(KERNELS, rows), "rollup": Frame.of_rows(ROLLUP, rollup)}
     return Answer("throughput", frames, _findings(rollup), warnings, notes=[scope.note()])
+
+
+def _longest_first(profile: dict[str, Any]) -> tuple[int, int, int]:
+    return -(profile["duration_ns"] or -1), profile["capture"], profile["launch"]
+
+
+def _rollup(totals: dict[str, _Total], averaged: bool) -> list[tuple[Any, ...]]:
+    all_ns = sum(total.total_ns or 0 for total in totals.values())
+    return [
+        (kernel, t.launches, t.total_ns, None, (t.total_ns or 0) / all_ns if all_ns else None, t.main_class, averaged)
+        for kernel, t in sorted(totals.items(), key=lambda item: (-(item[1].total_ns or 0), item[0] or ""))
+    ]
 
 
 def _profiles(scope: Scope) -> list[dict[str, Any]]:
@@ -166,8 +198,7 @@ def _profiles(scope: Scope) -> list[dict[str, Any]]:
     device = scope.selection.device
     found = scope.connection.execute(
         f"""SELECT {", ".join(names)} FROM kernel_profiles WHERE capture IN {scope.numbers()}
-        AND ($device IS NULL OR device = $device)
-        ORDER BY duration_ns DESC NULLS LAST, capture, launch""",
+        AND ($device IS NULL OR device = $device) ORDER BY capture, launch""",
         {"device": device},
     ).fetchall()
     return [dict(zip(names, row, strict=True)) for row in found]
@@ -202,20 +233,24 @@ def _missing(profile: dict[str, Any]) -> str:
     return "not in the file: " + ", ".join(words for name, words in wanted.items() if profile[name] is None)
 
 
-def _why_none(scope: Scope) -> str:
-    summaries = scope.connection.execute(
-        f"SELECT count(*) FROM kernel_summaries WHERE capture IN {scope.numbers()}"
+_HOW = "ingest what ncu prints with: ncu --import REPORT --csv --page raw"
+
+
+def _with_averages_only(scope: Scope) -> list[str]:
+    """Names of the files that hold averages and no launch."""
+    rows = scope.connection.execute(
+        f"""SELECT DISTINCT regexp_extract(path, '[^/\\\\]*$') FROM stored.captures
+        WHERE capture IN {scope.numbers()} AND capture IN (SELECT capture FROM stored.kernel_summaries)
+        AND capture NOT IN (SELECT capture FROM stored.kernel_profiles) ORDER BY 1"""
     ).fetchall()
-    if summaries[0][0]:
-        return "ncu printed averages over launches only, which are in kernel_summaries; print --page raw instead"
-    return "ingest what ncu prints with: ncu --import REPORT --csv --page raw"
+    return [name for (name,) in rows]
 
 
 def _findings(rollup: list[tuple[Any, ...]]) -> list[Finding]:
     """The kernel that takes most of the profiled time, and its class."""
     if not rollup or not rollup[0][4]:
         return []
-    kernel, launches, total_ns, _, share, kind = rollup[0]
+    kernel, launches, total_ns, _, share, kind, _ = rollup[0]
     short = kernel if len(kernel) <= 80 else f"{kernel[:77]}..."
     words = f"; NVIDIA's rule: {kind.replace('_', ' ')}" if kind else ""
     count = f"{launches:,} launches" if launches > 1 else "1 launch"

@@ -46,7 +46,13 @@ KERNEL_PROFILES = Table(
         Column("dram_pct", Type.FLOAT64, "DRAM throughput (gpu__dram_throughput), of its peak.", Unit.PERCENT),
         Column("l1_pct", Type.FLOAT64, "L1 and texture cache throughput, of its peak.", Unit.PERCENT),
         Column("l2_pct", Type.FLOAT64, "L2 cache throughput, of its peak.", Unit.PERCENT),
-        Column("tensor_pct", Type.FLOAT64, "Activity of the tensor pipe, of its peak.", Unit.PERCENT),
+        Column(
+            "tensor_pct",
+            Type.FLOAT64,
+            "Activity of the tensor pipe, of its peak over active cycles, where the file lacks that over elapsed ones;"
+            " details pages have it only with `--print-details all`.",
+            Unit.PERCENT,
+        ),
         Column("occupancy_pct", Type.FLOAT64, "Achieved occupancy.", Unit.PERCENT),
         Column("theoretical_occupancy_pct", Type.FLOAT64, "Theoretical occupancy.", Unit.PERCENT),
         Column("waves_per_multiprocessor", Type.FLOAT64, "Waves of blocks a multiprocessor."),
@@ -61,7 +67,9 @@ KERNEL_PROFILES = Table(
             "flop",
             Type.FLOAT64,
             "Floating-point operations of the add, mul and fma counters that the file has (fma counts 2); those of"
-            " tensor cores are not among them.",
+            " tensor cores are not among them. Where the file has counts a cycle only, as full sets do, they are"
+            " multiplied by the elapsed cycles: that needs the raw page or a report, and is null where the digits"
+            " printed leave an error of more than 0.1 %.",
         ),
         Column("nvidia_verdict", Type.NAME, "Result of NVIDIA's rule SOLBottleneck, as the file words it."),
         Column("nvidia_verdict_type", Type.NAME, "Type of that result: OK, INF, OPT, WRN, ERR."),

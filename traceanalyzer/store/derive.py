@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from traceanalyzer.schema.frames import step_number
 from traceanalyzer.schema.kinds import EventKind, Lane, OpKind
 from traceanalyzer.schema.sink import NO_TEXT, Texts, Values
-from traceanalyzer.store.frames import step_number
 from traceanalyzer.store.recorded import NULL, Columns, Recorded, StepMark, narrowest
 from traceanalyzer.store.staging import Staging
 from traceanalyzer.store.thread_stacks import Frames, ThreadStacks, stacks_of_thread

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from traceanalyzer.schema.frames import STEP_RANGE
 from traceanalyzer.schema.kinds import NESTED_KINDS, EventKind
 from traceanalyzer.schema.sink import NO_TEXT, Texts, Values
-from traceanalyzer.store.frames import STEP_RANGE
 
 NULL = np.iinfo(np.int64).min
 """Stands for a process, thread or correlation that is null."""

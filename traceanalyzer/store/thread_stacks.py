@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traceanalyzer.numeric.nesting import NEVER, depths, extents, innermost_open, next_longer, opening_order
+from traceanalyzer.schema.frames import Frame, frame_of
 from traceanalyzer.schema.kinds import EventKind
 from traceanalyzer.schema.sink import NO_TEXT, Stacks, Texts
-from traceanalyzer.store.frames import Frame, frame_of
 
 Ints = NDArray[np.int64]
 Integers = NDArray[np.integer[Any]]

@@ -14,7 +14,8 @@ def command(asked: Asked) -> None:
     """What limits each kernel that ncu profiled, and what it reaches of its device.
 
     From what ncu prints: ncu --import REPORT --csv --page raw. The class is the result of NVIDIA's SpeedOfLight rule,
-    taken from the file where it stands there, else worked out from the same metrics.
+    taken from the file where it stands there, else worked out from the same metrics. A launch that several pages of one
+    report hold counts once. Of files that hold averages over launches only there is just the rollup.
 
     \b
     Tables: kernels (printed by csv and markdown), rollup.

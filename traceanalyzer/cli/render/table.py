@@ -11,6 +11,7 @@ from traceanalyzer.schema.column import Column, Type
 
 INDENT = 4
 NO_STACK = "(no stack: nothing was open, or the launch is not in the file)"
+NO_NAME = "(no name)"
 _NUMBERS = frozenset({Type.INT64, Type.INT32, Type.FLOAT64})
 _MARKDOWN = str.maketrans({c: "\\" + c for c in "\\`*_[]|~!"} | {"@": "&#64;"})
 
@@ -32,6 +33,8 @@ def as_terminal(
 
 
 def _hints(answer: Answer, inputs: str) -> str:
+    if not any(len(frame) for frame in answer.tables.values()):
+        return ""  # others have nothing to say either; a warning tells why
     hints = [(f"{command} {printable(inputs)}".rstrip(), why) for command, why in view_of(answer).hints]
     if not hints:
         return ""
@@ -40,8 +43,8 @@ def _hints(answer: Answer, inputs: str) -> str:
 
 
 def _terminal_table(answer: Answer, frame: Frame, top: int, width: int, titled: bool) -> str:
-    columns = columns_shown(answer, frame)
     rows = cut(frame, top)
+    columns = columns_shown(answer, frame, rows)
     if not len(frame):
         return f"{printable(frame.spec.name)}: none"
     lines = [f"{printable(frame.spec.name)}: {printable(frame.spec.meaning)}"] if titled else []
@@ -57,7 +60,8 @@ def _terminal_table(answer: Answer, frame: Frame, top: int, width: int, titled: 
         lines += row
         if below is not None:
             stack = below.cells[k]
-            more = [fit(stack, width - INDENT)] if stack else wrapped(NO_STACK, width - INDENT)
+            nothing = NO_STACK if beneath == "stack" else NO_NAME
+            more = [fit(stack, width - INDENT)] if stack else wrapped(nothing, width - INDENT)
             lines += [" " * INDENT + line for line in more]
     notes = [f"(too narrow for: {', '.join(shown[name].head for name in left_out)})"] if left_out else []
     return "\n".join([*(line.rstrip() for line in lines), *_cut_off(frame, top), *notes])
@@ -103,8 +107,8 @@ def cut(frame: Frame, top: int) -> Frame:
 def as_markdown(answer: Answer, top: int, table: str | None) -> str:
     """One table as GitHub-flavoured Markdown: the columns that people see, names whole, no markup out of names."""
     frame = answer.table(table)
-    columns = columns_shown(answer, frame)
     rows = cut(frame, top)
+    columns = columns_shown(answer, frame, rows)
     lines = [
         "| " + " | ".join(_markdown(heading(column)) for column in columns) + " |",
         "|" + "|".join(" ---: " if _is_number(rows, column) else " --- " for column in columns) + "|",

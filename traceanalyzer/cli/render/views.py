@@ -1,6 +1,6 @@
 """What people see of each answer: which tables, which columns, and what to do next. Programs get everything."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from traceanalyzer.passes.answer import Answer, Frame
 from traceanalyzer.schema.column import Column
@@ -37,7 +37,7 @@ _TELLING = ("run", "rank", "device")
 
 VIEWS = {
     "ingest": View(
-        columns={"files": ("status", "source", "rank", "n_ops", "n_events", "seconds", "path", "note")},
+        columns={"files": ("status", "source", "rank", "n_ops", "n_events", "n_launches", "seconds", "path", "note")},
         hints=(
             ("traceanalyzer info", "what was captured, and which questions it can answer"),
             ("traceanalyzer gaps", "why the GPUs were idle"),
@@ -279,13 +279,31 @@ VIEWS = {
             ),
             "rollup": ("launches", "total_ns", "share", "sol_class", "class", "kernel"),
         },
+        beneath={"kernels": "kernel"},
         hints=(("traceanalyzer throughput --table rollup --top 0", "time and class of every kernel"),),
     ),
 }
 
 
+_LIMITS = ("traceanalyzer throughput", "what limits the profiled kernels")
+OF_PROFILES = {
+    "ingest": replace(
+        VIEWS["ingest"],
+        columns={"files": ("status", "source", "rank", "n_launches", "seconds", "path", "note")},
+        hints=(_LIMITS, VIEWS["ingest"].hints[0]),
+    ),
+    "info": replace(VIEWS["info"], hints=(_LIMITS,)),
+}
+"""The same where every file is of a profiler of single kernels: there is no timeline to ask about."""
+_PROFILERS = frozenset({"ncu"})
+
+
 def view_of(answer: Answer) -> View:
     """The view of an answer; one without choices of its own where the command has none."""
+    if answer.command in OF_PROFILES:
+        sources = answer.table().columns.get("source")
+        if sources and _PROFILERS.issuperset(sources):
+            return OF_PROFILES[answer.command]
     return VIEWS.get(answer.command, View())
 
 
@@ -297,22 +315,25 @@ def frames_shown(answer: Answer, table: str | None) -> list[Frame]:
     return [answer.tables[name] for name in names or answer.tables]
 
 
-def columns_shown(answer: Answer, frame: Frame) -> list[Column]:
-    """Columns of a table that people see: those of the view, but for those without a value or without a difference."""
+def columns_shown(answer: Answer, frame: Frame, rows: Frame) -> list[Column]:
+    """Columns of a table that people see: those of the view, but for those without a value or without a difference.
+
+    `rows` are the rows of `frame` that they see: it is there that a column has to have a value.
+    """
     by_name = {column.name: column for column in frame.spec.columns}
     view = view_of(answer)
     chosen = view.columns.get(frame.spec.name)
     if chosen is None:
         return list(frame.spec.columns)
-    return [by_name[name] for name in chosen if name in by_name and _worth(name, frame, view.marks)]
+    return [by_name[name] for name in chosen if name in by_name and _worth(name, frame, rows, view.marks)]
 
 
-def _worth(name: str, frame: Frame, marks: frozenset[str]) -> bool:
+def _worth(name: str, frame: Frame, rows: Frame, marks: frozenset[str]) -> bool:
     values = frame.columns[name]
     if name in marks:
         return any(values)
     if name not in WHEN_SEVERAL:
-        return not values or any(value is not None for value in values)
+        return not values or any(value is not None for value in rows.columns[name])
     if name == "capture" and {"rank", "device"} <= set(frame.columns):
         telling = [frame.columns[column] for column in _TELLING if column in frame.columns]
         return len(set(zip(values, *telling, strict=True))) > len(set(zip(*telling, strict=True)))

@@ -55,7 +55,7 @@ class StackTree:
         self._shortened = self._shorten()
         self._derive()
         self._children: dict[tuple[int, int], int] | None = None
-        self._merged: dict[tuple[int, int], int] = {}
+        self._merged: dict[tuple[int, int, bool], int] = {}
         self._frames: dict[int, list[str]] = {}
         self._under: dict[str, NDArray[np.bool_]] = {}
         self._blame_label: NDArray[np.int32] | None = None
@@ -191,8 +191,10 @@ class StackTree:
         """The innermost frame of the user's own code; none: the innermost range of the user; else None."""
         return self.text(int(self.blame[node])) if node >= 0 else None
 
-    def merged(self, event: Nodes, sample: Nodes) -> Nodes:
+    def merged(self, event: Nodes, sample: Nodes, *, of_call: bool = False) -> Nodes:
         """Stacks of samples and back traces (second) inside what is open (first): inside ranges, around calls.
+
+        Back traces of a call, or of an operator, are around open operators as well (`of_call`).
 
         Native frames of the interpreter, and those without a name, are left out; of the others the text is shortened.
         Such stacks are added to the tree where they are not yet part of it.
@@ -203,24 +205,26 @@ class StackTree:
         before = len(self.parent)
         for k, key in enumerate(distinct.tolist()):
             outer, inner = key >> 32, key & 0xFFFFFFFF
-            node = self._merged.get((outer, inner))
+            node = self._merged.get((outer, inner, of_call))
             if node is None:
-                node = self._merged[outer, inner] = self._merge(outer, inner)
+                node = self._merged[outer, inner, of_call] = self._merge(outer, inner, of_call)
             found[k] = node
         if len(self.parent) > before:
             self._derive()
         return np.asarray(found[inverse.reshape(-1)], np.int32)
 
-    def _merge(self, event: int, sample: int) -> int:
+    def _merge(self, event: int, sample: int, of_call: bool) -> int:
         open_ = [int(self.label[n]) for n in self.path(event)]
         called = [int(self.label[n]) for n in self.path(sample)]
         if event < 0 and not any(label in self._shortened for label in called):
             return sample
-        made = [label for label in open_ if self.labels[label].kind in _MADE]
+        kinds = _MADE | {EventKind.OPERATOR} if of_call else _MADE
+        made = [label for label in open_ if self.labels[label].kind in kinds]
         if made and called and self.labels[called[-1]].text == self.labels[made[-1]].text:
             called.pop()  # the call itself ends its own back trace
         node = NO_STACK
-        for label in (*(label for label in open_ if label not in made), *called, *made):
+        outer = [label for label in open_ if self.labels[label].kind not in kinds]
+        for label in (*outer, *called, *made):
             short = self._shortened.get(label, label)
             if short is not None:
                 node = self._child(node, short)

@@ -57,7 +57,9 @@ class ThreadEvents:
         known = np.flatnonzero(place >= 0)
         if len(known):
             place = place[known]
-            self.node[place] = self.tree.merged(self.node[place], np.asarray(got["node"], np.int32)[known])
+            self.node[place] = self.tree.merged(
+                self.node[place], np.asarray(got["node"], np.int32)[known], of_call=True
+            )
 
     def __len__(self) -> int:
         return len(self.start)

@@ -3,7 +3,7 @@
 from traceanalyzer.schema.sink import Sink
 from traceanalyzer.sources.base import Source
 from traceanalyzer.sources.files import TraceFile
-from traceanalyzer.sources.ncu_csv.recognise import is_report, looks_like_ncu, why_not
+from traceanalyzer.sources.ncu_csv.recognise import is_report, lacks_package, looks_like_ncu, why_not
 
 
 def _read(file: TraceFile, sink: Sink) -> None:
@@ -23,6 +23,8 @@ SOURCE = Source(
     looks_like_ncu,
     _read,
     why_not=why_not,
+    lacks=lacks_package,
     has_ranks=False,
+    has_timeline=False,
     joins_newest_run=True,
 )

@@ -10,6 +10,7 @@ from traceanalyzer.schema.sink import Sink, Values
 from traceanalyzer.schema.tables import TABLE_BY_NAME
 
 _ROWS = 50_000
+_LARGEST = {Type.INT64: 2**63 - 1, Type.INT32: 2**31 - 1}
 _KINDS = {Type.INT64: np.int64, Type.INT32: np.int32, Type.FLOAT64: np.float64, Type.BOOL: np.bool_}
 
 
@@ -41,6 +42,11 @@ class Batches:
     def _column(self, kind: Type, values: list[Any]) -> Values:
         if kind is Type.NAME:
             return self._sink.texts.codes(values, len(values))
+        if largest := _LARGEST.get(kind):
+            fitting = [v if v is None or -largest <= v <= largest else None for v in values]
+            if lost := fitting.count(None) - values.count(None):
+                self._sink.note("number_out_of_range", "Numbers that no kernel can have are null.", lost)
+            values = fitting
         nulls = [v is None for v in values]
         array: Values = np.array([0 if v is None else v for v in values], _KINDS[kind])
         masked: Values = np.ma.masked_array(array, mask=nulls) if any(nulls) else array

@@ -12,6 +12,7 @@ _NUMBERS = {
     "max_gpu_frequency_khz": ("clock_rate_hz", 1000),
 }
 _LARGEST = 2**63 - 1
+_LARGEST_DEVICE = 2**31 - 1
 
 
 class Devices:
@@ -22,14 +23,14 @@ class Devices:
 
     def see(self, device: int | None, compute_capability: str | None) -> None:
         """A device that a launch ran on."""
-        if device is not None:
+        if device is not None and device <= _LARGEST_DEVICE:
             row = self._rows.setdefault(device, {"device": device})
             if compute_capability:
                 row.setdefault("compute_capability", compute_capability)
 
     def take(self, device: int | None, attribute: str, value: Decimal | None, text: str | None) -> None:
         """An attribute of a device; `value` where it is a number, else `text`."""
-        if device is None:
+        if device is None or device > _LARGEST_DEVICE:
             return
         row = self._rows.setdefault(device, {"device": device})
         name = attribute.removeprefix(_PREFIX)

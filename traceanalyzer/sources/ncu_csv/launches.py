@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 from functools import lru_cache
 
+from traceanalyzer.sources.ncu_csv.flop import FlopCounters
+from traceanalyzer.sources.ncu_csv.numbers import is_id
 from traceanalyzer.sources.ncu_csv.units import base_unit
 
 _ELAPSED = "avg.pct_of_peak_sustained_elapsed"
@@ -70,10 +72,15 @@ _TENSOR = (
     f"sm__pipe_tensor_op_hmma_cycles_active.{_ACTIVE}",
     f"sm__inst_executed_pipe_tensor_op_hmma.{_ACTIVE}",
 )
-_FLOP = re.compile(r"smp?s?p?__sass_thread_inst_executed_op_([fdh])(add|mul|fma)_pred_on\.sum")
+_TENSOR_LABELS = {
+    ("Pipe Utilization (% of active cycles)", "Tensor (All)"): _TENSOR[0],
+    ("Pipe Utilization (% of elapsed cycles)", "Tensor (All)"): _TENSOR[1],
+    ("Compute Throughput Breakdown", "SM: Pipe Tensor Cycles Active"): _TENSOR[1],
+}
+"""Items and labels of details pages with all of their details; others do not have the tensor pipe."""
 _DRAM_PARTS = ("dram__bytes_read.sum", "dram__bytes_write.sum")
 _IN_BRACKETS = re.compile(r"(.*) \(([^()\s]*__[^()\s]*)\)", re.DOTALL)
-_TUPLE = re.compile(r"\(?(\d+), ?(\d+), ?(\d+)\)?")
+_TUPLE = re.compile(r"\(?([0-9]{1,18}), ?([0-9]{1,18}), ?([0-9]{1,18})\)?")
 _WHOLE = frozenset(f"{size}_{axis}" for size in ("grid", "block") for axis in "xyz") | {
     "duration_ns",
     "registers_per_thread",
@@ -91,20 +98,24 @@ Number = int | float | None
 
 @dataclass
 class Launch:
-    """One launch. `number` counts those of the file; `id` is ncu's own. `typed` holds columns of the common schema."""
+    """One launch. `number` counts those of the file; `id` is ncu's own. `typed` holds columns of the common schema.
+
+    `exact` says that values have all of their digits, as those of reports do.
+    """
 
     number: int
     table: int
     id: int
     process: int | None
     kernel: str
+    exact: bool = False
     compute_capability: str | None = None
     nvtx: str | None = None
     typed: dict[str, Number] = field(default_factory=dict)
     verdict: str | None = None
     verdict_type: str | None = None
     _tensor: dict[str, float] = field(default_factory=dict)
-    _flop: dict[tuple[str, str], Decimal] = field(default_factory=dict)
+    _flop: FlopCounters = field(default_factory=FlopCounters)
     _dram: dict[str, Decimal] = field(default_factory=dict)
 
     @property
@@ -120,23 +131,24 @@ class Launch:
                 for axis, size in zip("xyz", sizes, strict=True):
                     self.typed[f"{name}_{axis}"] = size
         for name, text in numbers.items():
-            if text.isascii() and text.isdigit():
+            if is_id(text):
                 self.typed[name] = int(text)
 
-    def take(self, metric: str, unit: str, value: Decimal) -> None:
-        """A metric with a value in base units; the first one of a quantity counts."""
+    def take(self, metric: str, unit: str, value: Decimal, item: str | None = None) -> None:
+        """A metric with a value in base units, and the item it stands in; the first one of a quantity counts."""
         column, name = _meaning(metric, unit)
         if column is not None:
             if self.typed.get(column) is None:
                 self.typed[column] = _whole(value) if column in _WHOLE else float(value)
         elif "__" not in name:
-            return
+            if item is not None and (tensor := _TENSOR_LABELS.get((item, name))):
+                self._tensor.setdefault(tensor, float(value))
         elif name in _TENSOR:
             self._tensor.setdefault(name, float(value))
         elif name in _DRAM_PARTS and unit == "byte":
             self._dram.setdefault(name, value)
-        elif "_op_" in name and (found := _FLOP.fullmatch(name)):
-            self._flop.setdefault((found[1], found[2]), value)
+        else:
+            self._flop.take(name, value)
 
     def judge(self, rule: str, kind: str | None, text: str) -> None:
         """A rule's result, as NVIDIA worded it."""
@@ -148,9 +160,7 @@ class Launch:
         self.typed["tensor_pct"] = next((self._tensor[name] for name in _TENSOR if name in self._tensor), None)
         if self.typed.get("dram_bytes") is None and len(self._dram) == len(_DRAM_PARTS):
             self.typed["dram_bytes"] = _whole(sum(self._dram.values(), Decimal(0)))
-        if self._flop:
-            flop = sum((count * (2 if kind == "fma" else 1) for (_, kind), count in self._flop.items()), Decimal(0))
-            self.typed["flop"] = float(flop)
+        self.typed["flop"] = self._flop.total(self.exact)
 
 
 @lru_cache(1 << 16)

@@ -11,6 +11,10 @@ _LONGEST_LINE = 1 << 24
 _LONGEST_ROW = 64  # lines; rule texts may be broken
 _UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _ROW_START = re.compile(r'"(?:\d+","\d+"|ID","|Process ID","|Domain",")')
+_CELL = r'"[^"]*(?:""[^"]*)*"'
+_LIKE_A_ROW = re.compile(rf'"\d*\Z|{_CELL},"')
+_ROW_WITHIN = re.compile(rf'"\d+",{_CELL},{_CELL},"')
+_QUOTED_CELLS = re.compile(rf"{_CELL}(?:,{_CELL})*")
 
 csv.field_size_limit(_LONGEST_LINE)
 
@@ -65,7 +69,8 @@ def _text(line: bytes) -> str:
 class Rows:
     """Lines joined to rows where a quoted cell holds a line break.
 
-    `damaged` counts rows whose quotes do not close; `cut` says whether the last one was such a row.
+    What the program printed in front of a row, without ending its line, is a line of its own. `damaged` counts rows
+    whose quotes do not close; `cut` says whether the last one was such a row.
     """
 
     def __init__(self, file: TraceFile) -> None:
@@ -77,17 +82,34 @@ class Rows:
         """Every row and every other line."""
         parts: list[str] = []
         for line in self.lines:
-            if parts and (len(parts) >= _LONGEST_ROW or _ROW_START.match(line)):
-                self.damaged += 1
+            text = line
+            again = _ROW_START if _like_a_row(parts) else _LIKE_A_ROW
+            if parts and (len(parts) >= _LONGEST_ROW or again.match(text)):
+                self.damaged += _like_a_row(parts)
                 parts = []
-            if not parts and not (line.startswith('"') and line.count('"') % 2):
-                yield line
+            if not text.startswith('"') and not _like_a_row(parts) and (found := _ROW_WITHIN.search(text)):
+                parts = []
+                yield text[: found.start()]
+                text = text[found.start() :]
+            if not parts and not (text.startswith('"') and text.count('"') % 2):
+                yield text
                 continue
-            parts.append(line)
-            if len(parts) > 1 and line.count('"') % 2:
+            parts.append(text)
+            if len(parts) > 1 and text.count('"') % 2:
                 yield "\n".join(parts)
                 parts = []
-        self.cut = bool(parts)
+        self.cut = _like_a_row(parts)
+
+
+def _like_a_row(parts: list[str]) -> bool:
+    """Whether lines begin as a row does; a program prints quotes as well."""
+    return bool(parts) and _LIKE_A_ROW.match(parts[0]) is not None
+
+
+def without_tail(row: str) -> str:
+    """A row of quoted cells without what a program printed behind it on its last line."""
+    found = None if row.endswith('"') else _QUOTED_CELLS.match(row)
+    return found[0] if found else row
 
 
 def cells_of(row: str) -> list[str]:

@@ -18,6 +18,7 @@ _INSTANCES = re.compile(r"(-?\d[^()]*?) (\(.*\))", re.DOTALL)
 _LONG_WITHOUT_GROUPS = re.compile(r"-?\d{4,}(?:[.,]\d+)?")
 _MISSING = re.compile(r"(?:\(!\)\s*)?(?:-?nan(?:\(.*\))?|[-+]?inf(?:inity)?|n/a|no data|)", re.IGNORECASE)
 _AMBIGUOUS_KEPT = 1000
+_MOST_DIGITS = 18  # surely fit into 64 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,11 @@ STYLES = (
 def _decimal(text: str) -> Decimal | None:
     digits = text.removeprefix("-").replace(".", "", 1)
     return Decimal(text) if digits.isascii() and digits.isdigit() else None
+
+
+def is_id(text: str) -> bool:
+    """Whether a cell holds a plain number as of an ID, a process or a device, which no locale changes."""
+    return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
 
 
 def is_missing(text: str) -> bool:
@@ -125,8 +131,10 @@ class StyleFinder:
         if len({s.read(text) for s in fitting}) > 1 and len(self._ambiguous) < _AMBIGUOUS_KEPT:
             self._ambiguous[text] = None
 
-    def see_known(self, text: str, value: int) -> None:
+    def see_known(self, text: str, value: int, mixed: bool) -> None:
         """A cell whose value is known from elsewhere in its row."""
+        if mixed and _POINT_IN_EVERY_LOCALE.fullmatch(text):
+            return  # such as the count of threads, which some pages print with six decimals
         fitting = [s for s in STYLES if s.read(text) == value]
         if fitting and _MARKED.search(text):
             self._keep(fitting, text)

@@ -10,7 +10,7 @@ from traceanalyzer.sources.files import TraceFile
 from traceanalyzer.sources.ncu_csv.batches import Batches
 from traceanalyzer.sources.ncu_csv.devices import Devices
 from traceanalyzer.sources.ncu_csv.launches import Launch, in_base_units, sizes_of
-from traceanalyzer.sources.ncu_csv.numbers import is_missing, read_number, split_instances
+from traceanalyzer.sources.ncu_csv.numbers import is_id, is_missing, read_number, split_instances
 from traceanalyzer.sources.ncu_csv.nvtx import joined, range_names
 from traceanalyzer.sources.ncu_csv.output import write_launch, write_metric, write_rule
 from traceanalyzer.sources.ncu_csv.session import Session
@@ -86,7 +86,7 @@ class CsvReader:
         scaled, base = in_base_units(value or Decimal(0), unit)
         if value is not None:
             value = scaled
-            launch.take(metric, base, value)
+            launch.take(metric, base, value, place[1])
         if metric.startswith("device__attribute_"):
             self._devices.take(launch.device, metric, value, more)
         write_metric(self._batches, launch, place, metric, (base, unit), value, more)
@@ -223,7 +223,7 @@ def _ranges(row: Row, prefix: str) -> list[str]:
 
 
 def _whole(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+    return int(text) if is_id(text) else None
 
 
 def _sizes(text: str) -> str | None:

@@ -19,6 +19,10 @@ _ROW = re.compile(rb'\n"\d+","\d+","[^"\n]*","[^"\n]*","')
 _NAMELESS = re.compile(rb'\A"?[a-z0-9]+__[\w.]+"?,"?[a-z0-9]+__')
 _LONGEST_NEEDLE = 128
 _AGAIN = "ncu --import REPORT --csv --page raw"
+_NEEDS_PACKAGE = (
+    "a report of ncu; reading it needs a package: pip install 'gpu-traceanalyzer[ncu-rep]',"
+    " or print it: ncu --import FILE --csv --page raw"
+)
 
 
 def is_report(file: TraceFile) -> bool:
@@ -47,13 +51,17 @@ def looks_like_ncu(file: TraceFile) -> bool:
     return _further_on(file) if _PROGRESS.search(head) else _at_the_end(file)
 
 
+def lacks_package(file: TraceFile) -> str | None:
+    """What to do about a report where the package is missing; None for any other file."""
+    if not is_report(file) or can_read_reports():
+        return None
+    return _NEEDS_PACKAGE
+
+
 def why_not(file: TraceFile) -> str | None:
     """Why a file that is ncu's cannot be read, and what to do; None where it is not ncu's."""
     if is_report(file):
-        return (
-            "a report of ncu; reading it needs a package: pip install 'gpu-traceanalyzer[ncu-rep]',"
-            " or print it: ncu --import FILE --csv --page raw"
-        )
+        return _NEEDS_PACKAGE
     head = _utf8(file.head)
     if _TEXT_PAGE.search(head):
         return f"a page of ncu for people; print it with --csv: {_AGAIN}"

@@ -1,20 +1,27 @@
 """Reads reports of ncu (.ncu-rep, .nsight-cuprof-report) through NVIDIA's package `ncu-report`."""
 
+import os
 import re
+import shutil
+import tempfile
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from traceanalyzer.errors import SourceError
+from traceanalyzer.errors import SourceError, TraceAnalyzerError
 from traceanalyzer.schema.sink import Sink
 from traceanalyzer.sources.files import TraceFile
 from traceanalyzer.sources.ncu_csv.batches import Batches
+from traceanalyzer.sources.ncu_csv.container import Extent, extent_of
 from traceanalyzer.sources.ncu_csv.devices import Devices
 from traceanalyzer.sources.ncu_csv.launches import Launch, in_base_units
 from traceanalyzer.sources.ncu_csv.nvtx import DEFAULT_DOMAIN, joined
 from traceanalyzer.sources.ncu_csv.output import write_launch, write_metric, write_rule
+from traceanalyzer.sources.ncu_csv.quiet import quiet_stderr
 from traceanalyzer.sources.ncu_csv.recognise import why_not
 
 _LINK = re.compile(r"@(?:section|url|source|sass|ptx|metric)?:[^@]*?:?([^:@]*)@")
@@ -23,17 +30,39 @@ _SPEEDUP_TYPES = {1: "local", 2: "global"}
 
 
 def read_report(file: TraceFile, sink: Sink) -> None:
-    """Read a report. Raises `SourceError` where the package is missing, or cannot load the file."""
+    """Read a report. Raises `SourceError` where the package is missing, or cannot read the file."""
     try:
         module = _package()
     except ImportError as error:
         raise SourceError(file.path, why_not(file) or "cannot be read") from error
-    with file.on_disk() as path:
-        try:
-            context = _load(module, path)
-        except Exception as error:  # the package's own errors have no common class
-            raise SourceError(file.path, f"the package ncu-report cannot load it ({_first_line(error)})") from error
-        _Report(module, sink).read(context)
+    with file.on_disk() as unpacked:
+        with unpacked.open("rb") as content:
+            extent = extent_of(content)
+        with _whole_part(file, unpacked, extent) as path, quiet_stderr():
+            try:
+                _Report(module, sink).read(_load(module, path), extent)
+            except (TraceAnalyzerError, OSError, MemoryError):
+                raise
+            except Exception as error:  # the package's own errors have no common class, and damage looks like any
+                why = f"a damaged report, or one that the package ncu-report cannot read ({_first_line(error)})"
+                raise SourceError(file.path, why) from error
+    if file.damage:
+        sink.note("compression_damaged", f"The file could not be unpacked to its end: {file.damage}.")
+
+
+@contextmanager
+def _whole_part(file: TraceFile, path: Path, extent: Extent) -> Iterator[Path]:
+    """The report up to the end of its last whole block: in a copy, where that is not its end."""
+    if extent.whole:
+        yield path
+        return
+    if not extent.whole_bytes:
+        raise SourceError(file.path, "a report of ncu that ends within its header")
+    with tempfile.TemporaryDirectory(prefix="traceanalyzer-") as folder:
+        copy = Path(folder) / "whole"
+        shutil.copyfile(path, copy)
+        os.truncate(copy, extent.whole_bytes)
+        yield copy
 
 
 def _package() -> ModuleType:
@@ -61,7 +90,7 @@ class _Report:
         self._batches = Batches(sink)
         self._devices = Devices()
 
-    def read(self, context: Any) -> None:
+    def read(self, context: Any, extent: Extent) -> None:
         number = 0
         for table in range(context.num_ranges()):
             profiled = context.range_by_idx(table)
@@ -71,11 +100,24 @@ class _Report:
         self._devices.write(self._batches)
         self._batches.flush()
         self._sink.facts.metadata |= {"layouts": ["report"], "tables": context.num_ranges()}
-        if not number:
-            self._sink.note("no_launches", "The report holds no profiled launch.")
+        self._sink.facts.whole = extent.whole
+        self._say(extent)
+
+    def _say(self, extent: Extent) -> None:
+        note, read = self._sink.note, self._batches.counts["kernel_profiles"]
+        if not extent.whole:
+            text = "The report ends within a launch, or is damaged there: what came after its last whole part is lost."
+            note("truncated", text)
+        if extent.launches > read:
+            note("launches_damaged", "Launches that cannot be read were left out.", extent.launches - read)
+        if not read:
+            empty = extent.whole and not extent.launches
+            note("no_launches", "The report holds no profiled launch." if empty else "No launch of it is left.")
 
     def _take(self, action: Any, number: int, table: int) -> None:
-        launch = Launch(number, table, number, None, action.name(action.NameBase_DEMANGLED))
+        launch = Launch(number, table, number, None, action.name(action.NameBase_DEMANGLED), exact=True)
+        if not launch.kernel and not action.metric_names():
+            return  # the library could make nothing of it
         launch.nvtx = joined(_ranges(action))
         metrics = [(name, action.metric_by_name(name)) for name in action.metric_names()]
         found = {name: metric for name, metric in metrics if metric is not None}

@@ -5,6 +5,7 @@ from decimal import Decimal
 
 from traceanalyzer.schema.sink import Sink
 from traceanalyzer.sources.ncu_csv.devices import Devices
+from traceanalyzer.sources.ncu_csv.numbers import is_id
 from traceanalyzer.sources.ncu_csv.tables import Row
 
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
@@ -27,6 +28,6 @@ class Session:
         elif title == "Device Attribute":
             for name, text in zip(row.header.names[1:], row.cells[1:], strict=True):
                 number = name.rpartition(" ")[2]
-                if number.isdigit():
-                    value_ = Decimal(text) if text.isascii() and text.isdigit() else None
+                if is_id(number):
+                    value_ = Decimal(text) if is_id(text) else None
                     self._devices.take(int(number), row.cells[0], value_, text)

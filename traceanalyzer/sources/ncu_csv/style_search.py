@@ -44,4 +44,4 @@ def _show(finder: StyleFinder, row: Row, metric: str, unit: str, text: str) -> N
     if columns is not None and row.header.layout is not Layout.SUMMARY:
         sizes = [sizes_of(row.get(column)) for column in columns]
         if None not in sizes:
-            finder.see_known(text, prod(count for size in sizes for count in size or ()))
+            finder.see_known(text, prod(count for size in sizes for count in size or ()), row.header.mixed)

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from traceanalyzer.sources.files import TraceFile
-from traceanalyzer.sources.ncu_csv.lines import Rows, cells_of
+from traceanalyzer.sources.ncu_csv.lines import Rows, cells_of, without_tail
+from traceanalyzer.sources.ncu_csv.numbers import is_id
 
 _HEADER = re.compile(
     r'"ID","Process ID",|ID,Process ID,|"Process ID","Process Name",|Process ID,Process Name,'
@@ -118,7 +119,7 @@ class Tables:
             if header is None or not text or (header.quoted and not text.startswith('"')):
                 last_was_narrow = last_was_narrow and not text
                 continue
-            row = _row(header, _whole_cells(header, text))
+            row = _read(header, text)
             last_was_narrow = row is None and header.layout is not Layout.SOURCE and _begins_a_row(header, text)
             if row is not None:
                 yield row
@@ -150,32 +151,43 @@ class Tables:
 def _layout(names: tuple[str, ...]) -> Layout:
     if "Invocations" in names:
         return Layout.SUMMARY
+    if "ID" not in names:
+        return Layout.SOURCE  # a damaged header: rows without an ID are no launches
     return Layout.LONG if "Metric Name" in names else Layout.WIDE
 
 
-def _whole_cells(header: Header, text: str) -> list[str]:
-    """The cells of a row but for one that was cut before its first quote."""
-    cells = cells_of(text)
-    return cells[:-1] if header.quoted and text.endswith(",") else cells
+def _read(header: Header, text: str) -> Row | None:
+    """The row that a text is; None where it is none, as a line of the program's own output."""
+    row = _row(header, cells_of(without_tail(text)))
+    if row is None and not text.endswith(","):  # else it was cut before a quote
+        row = _row(header, cells_of(text))
+    return row
 
 
 def _row(header: Header, cells: list[str]) -> Row | None:
-    """The row of a table; None where the cells are none, as those of a program's own output."""
+    """The row of these cells; None where they do not fit the table."""
     width = len(header.names)
     if header.layout is Layout.SESSION:
         return Row(header, cells) if len(cells) == width else None
     if header.layout is Layout.SOURCE:
         return None
     if header.layout is Layout.WIDE:
-        return Row(header, cells) if len(cells) == width and (not cells[0] or cells[0].isdigit()) else None
+        return Row(header, cells) if len(cells) == width and (not cells[0] or _has_id(header, cells)) else None
     last = header.where.get("Average" if header.layout is Layout.SUMMARY else "Metric Value", width - 1)
     if not last < len(cells) <= width or not cells[0]:
         return None
-    if header.layout is Layout.LONG and not cells[0].isdigit():
+    if header.layout is Layout.LONG and not _has_id(header, cells):
         return None
     return Row(header, cells + [""] * (width - len(cells)))
 
 
+def _has_id(header: Header, cells: list[str]) -> bool:
+    position = header.where["ID"]
+    return position < len(cells) and is_id(cells[position])
+
+
 def _begins_a_row(header: Header, text: str) -> bool:
+    """Whether it has an ID and a process; a list of numbers in the program's own output goes on with more of them."""
     cells = cells_of(text)
-    return header.layout is not Layout.SESSION and len(cells) > 1 and cells[0].isdigit() and cells[1].isdigit()
+    numbers = [is_id(cell) for cell in cells[:3]]
+    return header.layout is not Layout.SESSION and numbers[:2] == [True, True] and numbers[2:] != [True]

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from traceanalyzer.schema.frames import frame_of
+from traceanalyzer.schema.kinds import EventKind
 from traceanalyzer.schema.sink import NO_TEXT, Sink
 from traceanalyzer.sources.torch_trace.records import (
     ABSENT,
@@ -67,9 +69,12 @@ class Payloads:
         known = self._nodes.get(call_stack)
         if known is None:
             known = -1
-            for frame in reversed(call_stack.split(";")):
-                if frame.strip():
-                    known = self._sink.stacks.node(known, frame.strip())
+            for text in reversed(call_stack.split(";")):
+                if text.strip():
+                    frame = frame_of(EventKind.PYTHON_FRAME, text.strip())
+                    known = self._sink.stacks.node(
+                        known, frame.text, frame.file, frame.line, kind=EventKind.PYTHON_FRAME
+                    )
             self._nodes[call_stack] = known
         return known
 
