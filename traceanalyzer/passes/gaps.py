@@ -83,7 +83,7 @@ CAUSES = TableSpec(
 )
 BLAMES = TableSpec(
     "blames",
-    "Idle time by the frame of the user's own code that it is charged to; all of a device add up to its idle time.",
+    "Idle time by the frame of your own code that it is charged to, the largest gain first; they add up to idle.",
     (
         CAPTURE,
         RANK,
@@ -183,7 +183,7 @@ def gaps(scope: Scope) -> Answer:
         why = Reason(reason).text
         rows["stacks"].append((*place, tree.blame_text(node), Cause(cause).text, why, idle, count, tree.frames(node)))
     rows["gaps"].sort(key=lambda r: (-int(str(r[6])), r[0], r[2], r[3]))
-    rows["blames"].sort(key=lambda r: (-int(str(r[5])), r[0], r[2], str(r[3])))
+    rows["blames"].sort(key=_by_gain)
     tables = {spec.name: Frame.of_rows(spec, rows[spec.name]) for spec in TABLES}
     if scope.selection.by is not None:
         tables[BY.name] = Frame.of_rows(BY, joined_groups(scope, grouped))
@@ -262,6 +262,12 @@ def _cause_rows(account: DeviceAccount) -> list[tuple[object, ...]]:
         for (cause, reason), (idle, count, counted) in sums.items()
     ]
     return sorted(rows, key=lambda r: (-int(str(r[5])), str(r[3]), str(r[4])))
+
+
+def _by_gain(row: tuple[object, ...]) -> tuple[object, ...]:
+    """The place of a row of `blames`: what a step gains comes first, then the idle time."""
+    capture, _, device, blame, _, idle, _, gain = row[:8]
+    return -(int(str(gain)) if gain is not None else 0), -int(str(idle)), capture, device, str(blame)
 
 
 def _blame_rows(account: DeviceAccount) -> list[tuple[object, ...]]:

@@ -57,7 +57,7 @@ VIEWS = {
         hints=(("traceanalyzer gaps", "why the GPUs were idle"),),
     ),
     "gaps": View(
-        shown=("devices", "causes", "by", "stacks"),
+        shown=("devices", "causes", "by", "blames", "stacks"),
         columns={
             "devices": (
                 "run",
@@ -130,7 +130,7 @@ VIEWS = {
         },
         beneath={"stacks": "stack", "gaps": "stack"},
         hints=(
-            ("traceanalyzer gaps --table blames", "lines of your own code, and what a step gains without them"),
+            ("traceanalyzer gaps --format tree", "the stacks as a tree; folded is for flame-graph tools"),
             ("traceanalyzer gaps --table gaps", "the longest gaps one by one"),
             ("traceanalyzer gaps --lane compute", "when no compute kernel ran, also under copies and communication"),
             ("traceanalyzer steps", "which steps lose the time"),
