@@ -36,7 +36,7 @@ BUSY_SHARE = 0.05
 """Share of the span from which on operations in flight, or overhead of the profiler, are a problem."""
 STREAM_SHARE = 0.01
 """Share of operations on streams without launches from which on they are a problem."""
-SAMPLES_A_STEP = 20
+SAMPLES_A_STEP = 10
 """With fewer samples a step than this, samples say little of a step."""
 
 _LAUNCH_NAMES = (
@@ -189,7 +189,7 @@ def _overhead(capture: _Capture) -> _Result:
         return UNKNOWN, "the profiler recorded no overhead of its own, which does not mean that it had none"
     share = total / capture.span_ns
     text = f"the profiler recorded {_time(total)} of its own work, {100 * share:.1f} % of the span"
-    return (PROBLEM if share > BUSY_SHARE else FINE), text
+    return (PROBLEM, f"{text}: host and steps were slower than without it") if share > BUSY_SHARE else (FINE, text)
 
 
 def _sampling(capture: _Capture) -> _Result:
@@ -206,7 +206,9 @@ def _sampling(capture: _Capture) -> _Result:
     if interval is None or step is None:
         return UNKNOWN, "no two samples of a thread, or no steps to compare their distance with"
     text = f"a sample of a Python stack every {_time(int(str(interval)))}, a step takes {_time(int(str(step)))}"
-    return (PROBLEM if SAMPLES_A_STEP * int(str(interval)) > int(str(step)) else FINE), text
+    if SAMPLES_A_STEP * int(str(interval)) > int(str(step)):
+        return PROBLEM, f"{text}: what is short beside that is charged to its neighbours"
+    return FINE, text
 
 
 def _ranks(capture: _Capture) -> _Result:
