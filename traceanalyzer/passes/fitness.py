@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import duckdb
 
 from traceanalyzer.passes.answer import Frame, TableSpec
+from traceanalyzer.passes.columns import CAPTURE
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kinds import EventKind, OpKind, SampleKind
@@ -21,7 +22,7 @@ FITNESS = TableSpec(
     "fitness",
     "What a capture cannot tell, or tells wrong, and which questions that spoils.",
     (
-        Column("capture", Type.INT32, "Capture: `captures.capture`."),
+        CAPTURE,
         Column("check", Type.TEXT, "What was looked at."),
         Column("state", Type.TEXT, f"{FINE}, {PROBLEM}, or {UNKNOWN}."),
         Column("text", Type.TEXT, "What was found."),

@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 from traceanalyzer.passes.answer import Answer, Frame, TableSpec
 from traceanalyzer.passes.causes import Cause, Reason
+from traceanalyzer.passes.columns import CAPTURE, DEVICE, END, IDLE, IDLE_SHARE, PIECES, RANK, RUN, START
 from traceanalyzer.passes.idle.accounts import DeviceAccount, thread_names
 from traceanalyzer.passes.idle.findings import IdleFindings
 from traceanalyzer.passes.idle.grouping import BY, GroupRow, group_rows, joined_groups
@@ -21,14 +22,8 @@ from traceanalyzer.units import Unit
 
 Ints = NDArray[np.int64]
 
-RUN = Column("run", Type.TEXT, "Run.")
-CAPTURE = Column("capture", Type.INT32, "Capture: `captures.capture`.")
-RANK = Column("rank", Type.INT32, "Rank; null where the device serves several, or none is known.")
-DEVICE = Column("device", Type.INT32, "Device of the capture.")
 CAUSE = Column("cause", Type.TEXT, "Cause of the idle time.")
 REASON = Column("reason", Type.TEXT, "Of unattributed time: why.")
-IDLE = Column("idle_ns", Type.INT64, "Idle time.", Unit.NS)
-PIECES = Column("n_pieces", Type.INT64, "Pieces of gaps that it consists of.", Unit.COUNT)
 BLAME = Column("blame", Type.TEXT, "Innermost frame of the user's own code, else the innermost user range.")
 GAIN = Column(
     "gain_ns",
@@ -37,8 +32,6 @@ GAIN = Column(
     Unit.NS,
 )
 STACK = Column("stack", Type.TEXT, "What was open on the launching thread, outermost first (a list).")
-START = Column("start_ns", Type.INT64, "Start on the file's own clock.", Unit.NS)
-END = Column("end_ns", Type.INT64, "End on the file's own clock.", Unit.NS)
 
 DEVICES = TableSpec(
     "devices",
@@ -76,7 +69,7 @@ CAUSES = TableSpec(
         REASON,
         IDLE,
         PIECES,
-        Column("share", Type.FLOAT64, "Share of the device's idle time.", Unit.SHARE),
+        IDLE_SHARE,
         GAIN,
     ),
     cut=False,
@@ -91,7 +84,7 @@ BLAMES = TableSpec(
         BLAME,
         Column("cause", Type.TEXT, "Cause of the largest part."),
         IDLE,
-        Column("share", Type.FLOAT64, "Share of the device's idle time.", Unit.SHARE),
+        IDLE_SHARE,
         GAIN,
         Column("n_steps", Type.INT64, "Counted device steps in which it occurs.", Unit.COUNT),
         PIECES,

@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass
 
 from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
+from traceanalyzer.passes.columns import CAPTURE, RANK
 from traceanalyzer.passes.fitness import fitness
-from traceanalyzer.passes.gaps import CAPTURE, RANK
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kinds import EventKind, Lane, OpKind, SampleKind, Severity

@@ -4,7 +4,8 @@ from typing import Any
 
 from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
 from traceanalyzer.passes.chosen import Chosen, chosen_operations, warmup_warning
-from traceanalyzer.passes.gaps import CAPTURE, DEVICE, RANK, nothing_selected
+from traceanalyzer.passes.columns import CAPTURE, DEVICE, RANK
+from traceanalyzer.passes.gaps import nothing_selected
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kinds import CopyKind, Lane, MemoryKind, OpKind

@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from traceanalyzer.numeric.intervals import depths, open_before, union
 from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
 from traceanalyzer.passes.chosen import warmup_warning
-from traceanalyzer.passes.gaps import CAPTURE, DEVICE, RANK, nothing_selected
+from traceanalyzer.passes.columns import CAPTURE, DEVICE, RANK
+from traceanalyzer.passes.gaps import nothing_selected
 from traceanalyzer.passes.operations import NULL, Operations, clip, load_operations, window_of
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.passes.step_marks import step_window, with_steps

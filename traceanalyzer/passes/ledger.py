@@ -6,13 +6,8 @@ from numpy.typing import NDArray
 from traceanalyzer.numeric.nesting import cut_intervals
 from traceanalyzer.passes.answer import Answer, Frame, TableSpec
 from traceanalyzer.passes.causes import Cause
-from traceanalyzer.passes.gaps import (
-    CAPTURE,
-    DEVICE,
-    RANK,
-    RUN,
-    nothing_selected,
-)
+from traceanalyzer.passes.columns import CAPTURE, DEVICE, RANK, RUN
+from traceanalyzer.passes.gaps import nothing_selected
 from traceanalyzer.passes.idle.lanes import DeviceGaps, devices_with_gaps
 from traceanalyzer.passes.idle.stacks import StackTree
 from traceanalyzer.passes.operations import busy_without_compute

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from traceanalyzer.numeric.grouping import groups
 from traceanalyzer.numeric.intervals import union
 from traceanalyzer.passes.answer import Answer, Frame, TableSpec
+from traceanalyzer.passes.columns import CAPTURE
 from traceanalyzer.passes.idle.backward import load_waiting
 from traceanalyzer.passes.idle.lanes import DeviceGaps, devices_with_gaps
 from traceanalyzer.passes.idle.stacks import StackTree
@@ -22,7 +23,7 @@ RANGES = TableSpec(
     "ranges",
     "Ranges by name, the most idle time first: host time, and what the devices did for what was launched inside.",
     (
-        Column("capture", Type.INT32, "Capture: `captures.capture`."),
+        CAPTURE,
         Column("rank", Type.INT32, "Rank of the process; null if unknown."),
         Column("range", Type.TEXT, "Name of the range or annotation, as recorded."),
         Column("calls", Type.INT64, "How often it was opened.", Unit.COUNT),

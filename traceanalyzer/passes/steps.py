@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from traceanalyzer.numeric.intervals import measure_before, union
 from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
-from traceanalyzer.passes.gaps import CAPTURE, DEVICE, RANK, no_timeline
+from traceanalyzer.passes.columns import CAPTURE, DEVICE, RANK
+from traceanalyzer.passes.gaps import no_timeline
 from traceanalyzer.passes.operations import Operations, busy_without_compute, load_operations
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.passes.step_marks import (

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from traceanalyzer.numeric.intervals import depths, intersect, union
 from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
 from traceanalyzer.passes.chosen import warmup_warning
-from traceanalyzer.passes.gaps import CAPTURE, DEVICE, END, RANK, START, nothing_selected
+from traceanalyzer.passes.columns import CAPTURE, DEVICE, END, RANK, START
+from traceanalyzer.passes.gaps import nothing_selected
 from traceanalyzer.passes.operations import NULL, Operations, load_operations
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.passes.step_marks import step_window

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
-from traceanalyzer.passes.gaps import CAPTURE, RANK
+from traceanalyzer.passes.columns import CAPTURE, RANK
 from traceanalyzer.passes.kernel_averages import averaged_kernels
 from traceanalyzer.passes.kernel_pages import each_launch_once
 from traceanalyzer.passes.scope import Scope

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from traceanalyzer.passes.answer import TableSpec
 from traceanalyzer.passes.causes import Cause, Reason
+from traceanalyzer.passes.columns import IDLE, PIECES, RANK
 from traceanalyzer.passes.idle.accounts import DeviceAccount, thread_text
 from traceanalyzer.passes.idle.stacks import StackTree
 from traceanalyzer.passes.scope import Scope
@@ -17,13 +18,13 @@ BY = TableSpec(
     "Idle time grouped as --by says; all rows of a device add up to its idle time.",
     (
         Column("capture", Type.INT32, "Capture: `captures.capture`; null where a row covers several."),
-        Column("rank", Type.INT32, "Rank; null where the device serves several, or none is known."),
+        RANK,
         Column("device", Type.INT32, "Device of the capture; null where a row covers several."),
         Column("by", Type.TEXT, "What the key is: " + ", ".join(GROUPINGS) + "."),
         Column("key", Type.TEXT, "The cause, stack, function, range, thread, step or rank."),
-        Column("idle_ns", Type.INT64, "Idle time.", Unit.NS),
+        IDLE,
         Column("share", Type.FLOAT64, "Share of the idle time of the device, or of all of them.", Unit.SHARE),
-        Column("n_pieces", Type.INT64, "Pieces of gaps that it consists of.", Unit.COUNT),
+        PIECES,
     ),
 )
 NONE = "(none)"

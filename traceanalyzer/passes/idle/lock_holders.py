@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from traceanalyzer.passes.answer import TableSpec
 from traceanalyzer.passes.causes import Cause
+from traceanalyzer.passes.columns import CAPTURE, DEVICE, RANK
 from traceanalyzer.passes.idle.interpreter_lock import load_lock
 from traceanalyzer.passes.idle.pieces import Pieces
 from traceanalyzer.passes.idle.samples import load_samples
@@ -22,9 +23,9 @@ LOCK = TableSpec(
     "lock",
     "Who holds the interpreter lock while launching threads wait for it (cause gil_wait), where that was recorded.",
     (
-        Column("capture", Type.INT32, "Capture: `captures.capture`."),
-        Column("rank", Type.INT32, "Rank; null where the device serves several, or none is known."),
-        Column("device", Type.INT32, "Device of the capture."),
+        CAPTURE,
+        RANK,
+        DEVICE,
         Column("process", Type.INT64, "Process."),
         Column("thread", Type.INT64, "Thread that holds the lock."),
         Column("name", Type.TEXT, "Name of the thread."),

@@ -1,6 +1,7 @@
 """Launching threads: what idle time is theirs, and whether they ran, could have run or were blocked."""
 
 from traceanalyzer.passes.answer import TableSpec
+from traceanalyzer.passes.columns import CAPTURE, DEVICE, IDLE_SHARE, RANK
 from traceanalyzer.passes.idle.accounts import DeviceAccount
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.schema.column import Column, Type
@@ -12,14 +13,14 @@ THREADS = TableSpec(
     "threads",
     "Threads that launch operations: the idle time before their launches, and what the scheduler did with them.",
     (
-        Column("capture", Type.INT32, "Capture: `captures.capture`."),
-        Column("rank", Type.INT32, "Rank; null where the device serves several, or none is known."),
-        Column("device", Type.INT32, "Device of the capture."),
+        CAPTURE,
+        RANK,
+        DEVICE,
         Column("process", Type.INT64, "Process."),
         Column("thread", Type.INT64, "Thread; null for launches that are not in the file."),
         Column("name", Type.TEXT, "Name of the thread."),
         Column("idle_ns", Type.INT64, "Idle time of the device in gaps that its launches end.", Unit.NS),
-        Column("share", Type.FLOAT64, "Share of the device's idle time.", Unit.SHARE),
+        IDLE_SHARE,
         Column("running_share", Type.FLOAT64, "Share of its scheduled time on a CPU; null: not recorded.", Unit.SHARE),
         Column("runnable_share", Type.FLOAT64, "Share in which it was off a CPU though it could run.", Unit.SHARE),
         Column("blocked_share", Type.FLOAT64, "Share in which it waited for something.", Unit.SHARE),
