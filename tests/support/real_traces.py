@@ -1,6 +1,7 @@
 """The real traces beside the repository, and what the program says of one of them."""
 
 import json
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import traceanalyzer
+from tests.support.store_builder import empty_store
 from traceanalyzer.ingestion import ingest
 from traceanalyzer.traceset import TraceSet
 
@@ -22,7 +24,7 @@ TRUTH: dict[str, Any] = json.loads((TRACES / "truth.json").read_text()) if (TRAC
 def opened(path: Path) -> Iterator[TraceSet]:
     """A trace, ingested into a store of its own that is gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="traceanalyzer-tests-") as folder:
-        store = Path(folder) / "s.duckdb"
+        store = shutil.copy(empty_store(), Path(folder) / "s.duckdb")
         ingest([path], store)
         with traceanalyzer.open(store) as traces:
             yield traces

@@ -119,7 +119,7 @@ EVENT_COLUMNS = ["kind", "name", "start_ns", "end_ns", "correlation_id", "thread
 
 
 @functools.cache
-def _empty_store() -> Path:
+def empty_store() -> Path:
     """An empty store, made once: most of the time of a small test would go into making it."""
     folder = tempfile.mkdtemp(prefix="traceanalyzer-tests-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -132,7 +132,7 @@ def store_of(
 ) -> Path:
     """A store at `path` with these captures as ranks 0, 1, ... of one run."""
     if not path.exists():
-        shutil.copy(_empty_store(), path)
+        shutil.copy(empty_store(), path)
     connection = open_to_write(path)
     for rank, capture in enumerate(captures):
         staging = Staging(path)
