@@ -1,6 +1,8 @@
 """What a sample of a thread's Python stack stands for: against the rule instant by instant, and on tiny timelines."""
 
+import tempfile
 from itertools import pairwise
+from pathlib import Path
 from statistics import median
 
 import numpy as np
@@ -266,6 +268,88 @@ def test_pieces_of_sampled_stacks_are_blamed_and_grouped_like_others(tmp_path):
     assert blames == {LOAD_TEXT: 700, STEP_TEXT: 300, None: 100}
     assert {row["key"]: row["idle_ns"] for row in rows(answer, "by")}[LOAD_TEXT] == 700
     assert [row["idle_ns"] for row in rows(under, "causes")] == [700]
+
+
+OPEN = {
+    EventKind.RANGE: (("forward", "range"), ("enumerate(DataLoader)#x.__next__", "input_wait")),
+    EventKind.OPERATOR: (("aten::mm", "framework"),),
+    EventKind.OS_CALL: (("read", "os_blocked"),),
+}
+EVENTS = st.sampled_from(sorted(OPEN)).flatmap(
+    lambda kind: st.tuples(st.just(kind), st.sampled_from(OPEN[kind]), st.integers(0, 120), st.integers(0, 40))
+)
+SEQUENCE = st.lists(
+    st.tuples(
+        st.integers(0, 12),
+        st.integers(0, 7),
+        st.sampled_from(("cudaFree", "cudaDeviceSynchronize", "cudaLaunchKernel", "cudaLaunchKernel")),
+        st.integers(1, 25),
+        st.integers(1, 12),
+    ),
+    min_size=2,
+    max_size=8,
+)
+"""API calls: the pause before each, its length and name; of launches when after it the kernel starts, and how long."""
+TAKEN = st.lists(st.tuples(st.integers(2, 10), st.sampled_from((LOAD, STEP, LOADER))), max_size=8)
+"""Samples: the distance to the one before, halved, and the innermost frame."""
+CALL_CAUSES = {"cudaFree": "memory_management", "cudaDeviceSynchronize": "sync", "cudaLaunchKernel": "launch_call"}
+TEXTS = {MAIN: MAIN_TEXT, LOAD: LOAD_TEXT, STEP: STEP_TEXT, LOADER: "__next__ (dataloader.py:733)"}
+
+
+def instant(x, events, calls, samples):
+    """Cause, stack, and whether a sample decides, of an instant before the launch, by the words of the definition."""
+    order = sorted(range(len(events)), key=lambda k: (events[k][2], -events[k][3], k))
+    held = [events[k] for k in order if events[k][2] <= x < events[k][2] + events[k][3]]
+    if call := next((c for c in calls if c[0] <= x < c[1]), None):
+        around = tuple(sorted(held, key=lambda e: e[2] > call[0]))  # what opened in the call is inside it
+        outside = [e for e in around if (e[2], -e[3]) <= (call[0], call[0] - call[1])]
+        inside = [e for e in around if e not in outside]
+        return CALL_CAUSES[call[2]], (*(e[1][0] for e in outside), call[2], *(e[1][0] for e in inside)), False
+    own = by_definition([t for t, _ in samples], [c[:2] for c in calls], x)
+    frames = (
+        []
+        if own is None
+        else [(MAIN, "python"), (samples[own][1], "input_wait" if samples[own][1] == LOADER else "python")]
+    )
+    system = [e[1] for e in held if e[0] is EventKind.OS_CALL and frames]
+    stack = [*(e[1] for e in held if e[1] not in system), *frames, *system]
+    outer = [cause for _, cause in stack if cause == "input_wait"]
+    cause = outer[0] if outer else stack[-1][1] if stack else "outside_events"
+    return cause, tuple(TEXTS.get(name, name) for name, _ in stack), own is not None
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(EVENTS, max_size=6), SEQUENCE, TAKEN)
+def test_every_instant_before_a_launch_against_the_definition(events, sequence, taken):
+    capture, calls, kernels, at = Capture(), [], [], 0
+    for key, (pause, length, name, later, runs) in enumerate(sequence, 1):
+        start, at = at + pause, at + pause + length
+        calls.append((start, at, name))
+        capture.launch(start, at, key, name)
+        if name == "cudaLaunchKernel":
+            capture.kernel(start + later, start + later + runs, key)
+            kernels.append((start + later, start + later + runs, start))
+    for kind, (name, _), start, length in events:
+        capture.event(kind, name, start, start + length)
+    samples, at = [], 0
+    for distance, frame in taken:
+        at += 2 * distance
+        samples.append((at, frame))
+        capture.sample(at, MAIN, frame)
+    assume(len(kernels) > 1 and not outlives([t for t, _ in samples], [c[:2] for c in calls]))
+    with tempfile.TemporaryDirectory() as folder:
+        store = store_of(Path(folder) / "s.duckdb", capture, source="nsys")
+        with traceanalyzer.open(store) as traces:
+            found = rows(traces.sql(PATHS), "rows")
+    got = {
+        x: (row["cause"], tuple(row["stack"]), row["sampled"])
+        for row in found
+        for x in range(row["start_ns"], row["end_ns"])
+    }
+    for x, piece in got.items():
+        next_start = min(start for start, *_ in kernels if start > x)
+        if x < min(call for start, _, call in kernels if start == next_start):
+            assert piece == instant(x, events, calls, samples), x
 
 
 @pytest.mark.parametrize("workload", ["planted_sleep", "dataloader_workers2", "ddp2_slow1"])
