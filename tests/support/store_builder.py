@@ -10,11 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from traceanalyzer.schema.kinds import CopyKind, EventKind, MemoryKind, OpKind, RankSource
+from traceanalyzer.schema.kinds import CopyKind, EventKind, MemoryKind, OpKind, RankSource, SampleKind
 from traceanalyzer.schema.sink import CaptureFacts
 from traceanalyzer.store import catalog
 from traceanalyzer.store.commit import CaptureRow, commit_capture
 from traceanalyzer.store.database import open_to_write
+from traceanalyzer.store.frames import frame_of
 from traceanalyzer.store.staging import Staging
 
 
@@ -24,6 +25,7 @@ class Capture:
 
     ops: list[dict] = field(default_factory=list)
     events: list[dict] = field(default_factory=list)
+    samples: list[dict] = field(default_factory=list)
 
     def kernel(self, start: int, end: int, correlation: int | None = None, name: str = "gemm", **more) -> "Capture":
         self.ops.append(
@@ -68,6 +70,11 @@ class Capture:
         self, start: int, end: int, correlation: int, name: str = "cudaLaunchKernel", thread: int = 1
     ) -> "Capture":
         return self.event(EventKind.API_CALL, name, start, end, correlation, thread)
+
+    def sample(self, t: int, *frames: str, thread: int = 1) -> "Capture":
+        """A sampled Python stack, outermost first; frames as torch.profiler names them: `a.py(3): f`."""
+        self.samples.append({"t_ns": t, "frames": frames, "thread": thread})
+        return self
 
 
 DEFAULTS = {"device": 0, "stream": 7, "process": 100}
@@ -118,8 +125,26 @@ OP_COLUMNS = [
 EVENT_COLUMNS = ["kind", "name", "start_ns", "end_ns", "correlation_id", "thread", "process"]
 
 
+def _sample_columns(staging: Staging, samples: Sequence[dict]) -> dict:
+    nodes = []
+    for sample in samples:
+        node = -1
+        for name in sample["frames"]:
+            frame = frame_of(EventKind.PYTHON_FRAME, name)
+            node = staging.stacks.node(node, frame.text, frame.file, frame.line, kind=EventKind.PYTHON_FRAME)
+        nodes.append(node)
+    count = len(samples)
+    return {
+        "process": np.full(count, DEFAULTS["process"]),
+        "thread": np.array([sample["thread"] for sample in samples]),
+        "kind": np.full(count, SampleKind.PYTHON),
+        "t_ns": np.array([sample["t_ns"] for sample in samples], np.int64),
+        "node_id": np.array(nodes, np.int64),
+    }
+
+
 @functools.cache
-def _empty_store() -> Path:
+def empty_store() -> Path:
     """An empty store, made once: most of the time of a small test would go into making it."""
     folder = tempfile.mkdtemp(prefix="traceanalyzer-tests-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -132,7 +157,7 @@ def store_of(
 ) -> Path:
     """A store at `path` with these captures as ranks 0, 1, ... of one run."""
     if not path.exists():
-        shutil.copy(_empty_store(), path)
+        shutil.copy(empty_store(), path)
     connection = open_to_write(path)
     for rank, capture in enumerate(captures):
         staging = Staging(path)
@@ -143,6 +168,8 @@ def store_of(
             staging.write("gpu_ops", _columns(staging, capture.ops, OP_COLUMNS))
         if capture.events:
             staging.write("cpu_events", _columns(staging, capture.events, EVENT_COLUMNS))
+        if capture.samples:
+            staging.write("samples", _sample_columns(staging, capture.samples))
         staging.write("processes", {"process": np.array([100])})
         choice = catalog.RunChoice(run, str(path.parent))
         known = dict(connection.execute("SELECT run, run_id FROM stored.runs").fetchall())
