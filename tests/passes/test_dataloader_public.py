@@ -1,7 +1,8 @@
 """The idle time charged to a DataLoader, against a hand computation, with and without Python frames.
 
 A gap is input wait before its launch while the launching thread is inside `__next__` of a DataLoader: an annotation
-`enumerate(DataLoader)#...`, or a frame of `torch/utils/data/dataloader.py`. API calls and the profiler's own work
+`enumerate(DataLoader)#...`, a frame of `torch/utils/data/dataloader.py`, or an operator whose recorded call stack has
+such a frame. API calls and the profiler's own work
 decide by themselves. No public trace with a DataLoader has events of Python frames, so some are put into them.
 """
 
@@ -44,13 +45,19 @@ def is_frame(event):
     return event["kind"] == "python_function" and FRAME.match(event["name"]) is not None
 
 
+def was_called_inside(event):
+    """An operator whose recorded call stack has such a frame."""
+    called = str((event.get("args") or {}).get("Call stack", ""))
+    return any(FRAME.match(frame) for frame in called.split(";"))
+
+
 def by_hand(trace):
     """Input wait of the device, instant by instant between neighbouring edges."""
     total = 0
     over = trace.everywhere
     chosen = {}
     for thread, events in trace.threads.items():
-        loads = [(e["start"], e["end"]) for e in events if annotates(e) or is_frame(e)]
+        loads = [(e["start"], e["end"]) for e in events if annotates(e) or is_frame(e) or was_called_inside(e)]
         calls = [(e["start"], e["end"]) for e in events if e["kind"] in CALLS]
         chosen[thread] = loads, calls
     for gap in trace.gaps:

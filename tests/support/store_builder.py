@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
+from traceanalyzer.schema.frames import frame_of
 from traceanalyzer.schema.kinds import CopyKind, EventKind, MemoryKind, OpKind, RankSource, SampleKind
 from traceanalyzer.schema.sink import CaptureFacts
 from traceanalyzer.store import catalog
 from traceanalyzer.store.commit import CaptureRow, commit_capture
 from traceanalyzer.store.database import open_to_write
-from traceanalyzer.store.frames import frame_of
 from traceanalyzer.store.staging import Staging
 
 
