@@ -27,6 +27,7 @@ FILES = [
     for path in sorted([*folder.rglob("*.json.gz"), *folder.rglob("*.sqlite.gz")])
     if path.stat().st_size <= 1_400_000
 ]
+SMALL = 150_000
 REFUSED = {"truncated_by_older_nsys_x2022.sqlite.gz"}
 """Files that are refused, as a whole."""
 CAUSE = ("capture", "device", "cause", "reason")
@@ -112,15 +113,18 @@ def test_idle_time_is_conserved(path):
         return
     with opened(path) as traces:
         answers = {lane: traces.gaps(lane=lane) for lane in ("device", "compute")}
+        # What takes longest is asked of the compute lane of small files only.
+        lanes = ("device", "compute") if path.stat().st_size < SMALL else ("device",)
         for lane, answer in answers.items():
             check_sums(answer)
-            check_groups(traces, answer, lane)
+            if lane in lanes:
+                check_groups(traces, answer, lane)
         check_ledger(traces, answers["device"], answers["compute"])
         # What a device idles keeps its causes on the compute lane; the rest is what else ran.
         causes = {lane: sums(answer.causes, keys=CAUSE) for lane, answer in answers.items()}
         assert {key: ns for key, ns in causes["compute"].items() if key[2] not in OTHER_LANE} == causes["device"]
-        for lane, answer in answers.items():
-            check_pieces(answer, rows(traces.sql(PIECES, lane=lane), "rows"))
+        for lane in lanes:
+            check_pieces(answers[lane], rows(traces.sql(PIECES, lane=lane), "rows"))
 
 
 def check_groups(traces, answer, lane):
@@ -149,6 +153,7 @@ COPYING = PUBLIC / "nsys" / "nsysai_h100_2gpu_2026_2.sqlite.gz"
 def test_a_device_that_only_copies_is_busy_and_idle_at_once():
     with opened(COPYING) as traces:
         device, compute = traces.gaps(), traces.gaps(lane="compute")
+        check_pieces(compute, rows(traces.sql(PIECES, lane="compute"), "rows"))
     (busy,), (idle,) = rows(device, "devices", device=0), rows(compute, "devices", device=0)
     assert round(100 * busy["idle_share"], 2) == 0.68
     assert round(100 * idle["idle_share"], 2) == 97.69
