@@ -88,9 +88,6 @@ def test_a_single_sample_stands_for_nothing_since_its_period_is_not_known():
     assert found([10], []) == [None] * HORIZON
 
 
-@pytest.mark.xfail(
-    strict=True, reason="after a call that outlives two periods the next sample does not stand back to its end"
-)
 def test_the_next_sample_stands_back_to_the_end_of_a_call_however_long_that_was():
     # One every 10; none in the call of [20, 45). The one at 50 comes within a period of the call's end.
     at, calls = [0, 10, 20, 50], [(20, 45)]

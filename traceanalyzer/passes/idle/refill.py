@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from traceanalyzer.passes.causes import Cause
 from traceanalyzer.passes.idle.copies import Copies
 from traceanalyzer.passes.idle.gaps import Gaps
+from traceanalyzer.passes.operations import Operations
 
 Ints = NDArray[np.int64]
 
@@ -21,12 +22,16 @@ CAUSES = frozenset({Cause.FRAMEWORK, Cause.API_CALL, Cause.LAUNCH_CALL, Cause.LA
 IS_REFILL = np.array([cause in CAUSES for cause in Cause], np.bool_)
 
 
-def refilling(gaps: Gaps, copies: Copies, copy_of: Sequence[NDArray[np.int32]]) -> NDArray[np.bool_]:
-    """In which gaps the device is refilled. `copy_of` are the copies of each thread's events."""
+def refilling(ops: Operations, gaps: Gaps, copies: Copies, copy_of: Sequence[NDArray[np.int32]]) -> NDArray[np.bool_]:
+    """In which gaps the device is refilled. `copy_of` are the copies of each thread's events.
+
+    What runs without a gap before it was launched before its predecessor ended. Operations of no length split no gap,
+    and are none of these either.
+    """
     drained, goes_on = np.zeros(len(gaps), bool), np.zeros(len(gaps), bool)
     if not len(gaps):
         return drained
-    alone = np.append(False, np.diff(gaps.next_op) == 1)
+    alone = np.append(False, np.diff(np.cumsum(ops.end > ops.start)[gaps.next_op]) == 1)
     for number, thread in enumerate(gaps.threads):
         mine = np.flatnonzero(gaps.thread == number)
         events, tree = thread.events, thread.events.tree

@@ -47,11 +47,10 @@ def standing(at: Ints, node: NDArray[np.int32], calls: Ints, ends: Ints) -> tupl
     k = np.searchsorted(calls, at, side="right") - 1
     inside = (k >= 0) & (ends[np.maximum(k, 0)] > at) if len(calls) else np.zeros(len(at), bool)
     returned = np.where(inside, ends[np.maximum(k, 0)], until) if len(calls) else until
-    cut = inside & (returned < until)
     # From the call's end on the next sample stands, if it comes soon.
-    back = cut[:-1] & (returned[:-1] < after[:-1]) & (after[:-1] - returned[:-1] <= period)
+    back = inside[:-1] & (returned[:-1] < after[:-1]) & (after[:-1] - returned[:-1] <= period)
     low = np.concatenate((at, returned[:-1][back]))
-    high = np.concatenate((np.where(cut, returned, until), after[:-1][back]))
+    high = np.concatenate((np.minimum(returned, until), after[:-1][back]))
     own = np.concatenate((node, node[1:][back]))
     order = np.argsort(low, kind="stable")
     return low[order], high[order], own[order]

@@ -231,6 +231,6 @@ def attribute(scope: Scope, tree: StackTree, ops: Operations) -> Attribution:
         gaps,
         threads,
         launch_cause=causes_of_launches(scope, ops, gaps),
-        refill=refilling(gaps, copies, [thread.copy_of for thread in threads]),
+        refill=refilling(ops, gaps, copies, [thread.copy_of for thread in threads]),
         unlaunched=load_unlaunched(scope, ops, gaps),
     )
