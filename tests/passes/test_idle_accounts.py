@@ -213,3 +213,21 @@ def test_the_thread_that_holds_the_interpreter_lock_is_named(tmp_path):
     }
     assert [(r["thread"], r["idle_ns"], r["share"]) for r in answer.lock.rows()] == [(7, 1500, 0.75), (8, 100, 0.05)]
     assert any("thread 7 holds it for 75 % of the time" in f.text for f in answer.findings)
+
+
+def test_a_thread_that_waits_may_have_back_traces_of_its_own(tmp_path):
+    capture = (
+        Capture()
+        .event(EventKind.RANGE, "backward", 0, 1000, thread=1)
+        .event(EventKind.OS_CALL, "pthread_cond_wait", 10, 900, thread=1)
+        .launch(0, 5, 1, thread=2)
+        .kernel(5, 100, 1)
+        .launch(500, 510, 2, thread=2)
+        .kernel(510, 600, 2)
+    )
+    capture.events[1]["backtrace"] = ["main", "torch::wait(int)", "pthread_cond_wait"]
+    with traceanalyzer.open(store_of(tmp_path / "s.duckdb", capture)) as opened:
+        stacks = {r["cause"]: (r["stack"], r["idle_ns"]) for r in opened.gaps().stacks.rows()}
+        rows = opened.sql("SELECT frame FROM stack_nodes").rows
+    assert stacks["framework"] == (["backward", "main", "torch::wait", "pthread_cond_wait"], 400)
+    assert "torch::wait" in rows.columns["frame"]

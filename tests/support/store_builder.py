@@ -125,6 +125,18 @@ OP_COLUMNS = [
 EVENT_COLUMNS = ["kind", "name", "start_ns", "end_ns", "correlation_id", "thread", "process"]
 
 
+def _backtraces(staging: Staging, events: Sequence[dict]) -> dict:
+    """Native back traces that events carry as `backtrace`, outermost frame first."""
+    nodes = []
+    for event in events:
+        node = -1
+        for name in event.get("backtrace", ()):
+            node = staging.stacks.node(node, name, module="/x/libtorch.so")
+        nodes.append(node)
+    none = np.array(nodes) < 0
+    return {} if none.all() else {"backtrace_node_id": np.ma.masked_array(np.maximum(nodes, 0), mask=none)}
+
+
 def _sample_columns(staging: Staging, samples: Sequence[dict]) -> dict:
     nodes = []
     for sample in samples:
@@ -167,7 +179,8 @@ def store_of(
         if capture.ops:
             staging.write("gpu_ops", _columns(staging, capture.ops, OP_COLUMNS))
         if capture.events:
-            staging.write("cpu_events", _columns(staging, capture.events, EVENT_COLUMNS))
+            events = _columns(staging, capture.events, EVENT_COLUMNS)
+            staging.write("cpu_events", events | _backtraces(staging, capture.events))
         if capture.samples:
             staging.write("samples", _sample_columns(staging, capture.samples))
         staging.write("processes", {"process": np.array([100])})

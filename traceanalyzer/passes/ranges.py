@@ -140,9 +140,11 @@ def _launched_inside(
     node, process, thread, launched = (np.asarray(got[c])[known] for c in ("node", "process", "thread", "launched"))
     waiting = np.full(len(op), -1, np.int32)
     threads = groups(process, thread)
+    loaded = {(owner.process, owner.thread): owner.events for owner in part.attribution.gaps.threads}
     for number, row in enumerate(threads.row.tolist()):
         mine = threads.of_row == number
-        function = load_waiting(scope, tree, device.capture, int(process[row]), int(thread[row]))
+        place = device.capture, int(process[row]), int(thread[row])
+        function = load_waiting(scope, tree, *place, known=loaded)
         waiting[mine] = function.at_instants(launched[mine])
     inside: dict[int, list[NDArray[np.intp]]] = {}
     stacks = groups(node, waiting)

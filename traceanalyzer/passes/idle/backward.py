@@ -4,7 +4,11 @@ Where nothing is open on the launching thread while such a thread waits, the tim
 that of the thread that waits.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import numpy as np
+from numpy.typing import NDArray
 
 from traceanalyzer.passes.idle.samples import load_samples
 from traceanalyzer.passes.idle.stacks import StackTree
@@ -15,10 +19,20 @@ from traceanalyzer.schema.kinds import EventKind
 from traceanalyzer.store.database import first_row
 
 
-def load_waiting(scope: Scope, tree: StackTree, capture: int, process: int, thread: int) -> StepFunction:
-    """The stack of another thread of the process that waits inside `backward`, over time; of several the first's."""
-    flag = tree.waits_for_backward(records_frames(scope, capture))
-    nodes = np.flatnonzero(flag)
+def load_waiting(
+    scope: Scope,
+    tree: StackTree,
+    capture: int,
+    process: int,
+    thread: int,
+    known: Mapping[tuple[int, int], ThreadEvents] = MappingProxyType({}),
+) -> StepFunction:
+    """The stack of another thread of the process that waits inside `backward`, over time; of several the first's.
+
+    `known` are events of (process, thread) that were loaded before.
+    """
+    frames_recorded = records_frames(scope, capture)
+    nodes = np.flatnonzero(tree.waits_for_backward(frames_recorded))
     if not len(nodes):
         return NOTHING
     others = scope.connection.execute(
@@ -31,7 +45,12 @@ def load_waiting(scope: Scope, tree: StackTree, capture: int, process: int, thre
         ) WHERE thread IS NOT NULL AND thread <> $thread ORDER BY thread""",
         {"capture": capture, "process": process, "thread": thread, "nodes": nodes},
     ).fetchall()
-    found = [_waits(scope, tree, flag, capture, process, other) for (other,) in others]
+    found = []
+    for (other,) in others:
+        events = known.get((process, other)) or ThreadEvents(scope, tree, capture, process, other)
+        samples = load_samples(scope, capture, process, other, events)
+        # Only now: loading events may add stacks.
+        found.append(_waits(tree.waits_for_backward(frames_recorded), events, samples))
     return first_of(*found) if found else NOTHING
 
 
@@ -41,8 +60,7 @@ def records_frames(scope: Scope, capture: int) -> bool:
     return first_row(scope.connection.execute(query, [capture])) is not None
 
 
-def _waits(scope: Scope, tree: StackTree, flag: np.ndarray, capture: int, process: int, thread: int) -> StepFunction:
-    events = ThreadEvents(scope, tree, capture, process, thread)
+def _waits(flag: NDArray[np.bool_], events: ThreadEvents, samples: StepFunction) -> StepFunction:
     waiting = np.flatnonzero(flag[events.node])
     parts = []
     if len(waiting):
@@ -52,7 +70,6 @@ def _waits(scope: Scope, tree: StackTree, flag: np.ndarray, capture: int, proces
             found = ThreadSweep(events).cut(start[outermost], end[outermost])
             node = np.where((found.node >= 0) & flag[found.node], found.node, -1)
             parts.append(of_disjoint(found.start, found.end, node))
-    samples = load_samples(scope, capture, process, thread, events)
     if samples:
         parts.append(StepFunction(samples.at, np.where(flag[samples.value] & (samples.value >= 0), samples.value, -1)))
     return first_of(*parts) if parts else NOTHING

@@ -210,6 +210,7 @@ def attribute(scope: Scope, tree: StackTree, ops: Operations) -> Attribution:
     gaps = find_gaps(scope, tree, ops)
     copies = load_copies(scope, capture)
     threads = []
+    known = {(owner.process, owner.thread): owner.events for owner in gaps.threads}
     for owner in gaps.threads:
         copy_of = copies.of_thread(owner.events)
         place = (scope, capture, owner.process, owner.thread)
@@ -223,7 +224,7 @@ def attribute(scope: Scope, tree: StackTree, ops: Operations) -> Attribution:
                 samples=load_samples(*place, owner.events),
                 native=load_native_samples(*place),
                 lock=load_lock(*place),
-                waiting=load_waiting(scope, tree, *place[1:]),
+                waiting=load_waiting(scope, tree, *place[1:], known=known),
             )
         )
     return Attribution(
