@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from traceanalyzer.numeric import nesting
-from traceanalyzer.numeric.nesting import cut_intervals, nest, timeline
+from traceanalyzer.numeric.nesting import cut_intervals
 
 EVENTS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 25)), max_size=30)
 
@@ -16,6 +16,31 @@ EVENTS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 25)), max_size=30
 def arrays(events):
     start = np.array([s for s, _ in events], np.int64)
     return start, start + np.array([d for _, d in events], np.int64)
+
+
+def opened(start, end):
+    """Starts and ends in opening order behind the event that stands for the thread, and the positions of all."""
+    order = nesting.opening_order(start, end)
+    return np.append(0, start[order]), np.append(nesting.NEVER, end[order]), np.append(-1, order)
+
+
+class Nested:
+    """Parent, depth and extent of events in the order in which they were given."""
+
+    def __init__(self, start, end):
+        begins, ends, position = opened(start, end)
+        above = nesting.innermost_open(begins, ends)
+        self.parent, self.depth, self.extent = (np.empty(len(start), np.int64) for _ in range(3))
+        self.parent[position[1:]] = position[above[1:]]
+        self.depth[position[1:]] = nesting.depths(above, np.array([-1]))[1:]
+        self.extent[position[1:]] = nesting.extents(ends, above)[1:]
+
+
+def timeline(start, end):
+    """(instants, innermost event from each on) with events by the positions at which they were given."""
+    begins, ends, position = opened(start, end)
+    at, event = nesting.timeline(begins, ends)
+    return at, position[event]
 
 
 def walked(events):
@@ -44,7 +69,7 @@ def walked(events):
 @settings(max_examples=500)
 @given(EVENTS)
 def test_parents_and_depths_are_those_of_the_walk(events):
-    found = nest(*arrays(events))
+    found = Nested(*arrays(events))
     parent, depth, _ = walked(events)
     assert found.parent.tolist() == parent
     assert found.depth.tolist() == depth
@@ -54,20 +79,20 @@ def test_parents_and_depths_are_those_of_the_walk(events):
 @given(EVENTS)
 def test_timeline_gives_the_innermost_event_of_each_instant(events):
     start, end = arrays(events)
-    line = timeline(start, end, nest(start, end))
+    at, which = timeline(start, end)
     _, _, innermost = walked(events)
     for instant, event in innermost.items():
-        k = np.searchsorted(line.at, instant, side="right") - 1
-        assert (line.event[k] if k >= 0 else -1) == event, instant
+        k = np.searchsorted(at, instant, side="right") - 1
+        assert (which[k] if k >= 0 else -1) == event, instant
 
 
 @pytest.mark.parametrize("rounds", [0, 1])
 @given(EVENTS)
 def test_walking_and_vectorised_nesting_agree(rounds, events):
     start, end = arrays(events)
-    fast = nest(start, end)
+    fast = Nested(start, end)
     with mock.patch.object(nesting, "_MOST_ROUNDS", rounds):
-        slow = nest(start, end)
+        slow = Nested(start, end)
     assert fast.parent.tolist() == slow.parent.tolist()
     assert fast.depth.tolist() == slow.depth.tolist()
     assert fast.extent.tolist() == slow.extent.tolist()
@@ -76,7 +101,7 @@ def test_walking_and_vectorised_nesting_agree(rounds, events):
 @given(EVENTS)
 def test_events_leave_the_stack_with_the_last_one_inside_them(events):
     start, end = arrays(events)
-    found = nest(start, end)
+    found = Nested(start, end)
     inside = [{k} for k in range(len(events))]
     for k in range(len(events)):
         above = int(found.parent[k])
@@ -110,16 +135,16 @@ def test_next_longer_is_the_last_one_before_that_ends_later(events):
 def test_a_crossing_event_keeps_what_it_crosses_on_the_stack():
     # A [0, 10) is crossed by B [5, 15); C begins inside B after A has ended.
     start, end = np.array([0, 5, 12]), np.array([10, 15, 14])
-    found = nest(start, end)
+    found = Nested(start, end)
     assert found.parent.tolist() == [-1, 0, 1]
     assert found.depth.tolist() == [0, 1, 2]
     assert found.extent.tolist() == [15, 15, 14]
-    line = timeline(start, end, found)
-    assert list(zip(line.at.tolist(), line.event.tolist(), strict=True)) == [(0, 0), (5, 1), (12, 2), (14, 1), (15, -1)]
+    at, which = timeline(start, end)
+    assert list(zip(at.tolist(), which.tolist(), strict=True)) == [(0, 0), (5, 1), (12, 2), (14, 1), (15, -1)]
 
 
 def test_zero_length_events_are_nobodys_parent():
-    found = nest(np.array([3, 3, 0]), np.array([3, 5, 3]))
+    found = Nested(np.array([3, 3, 0]), np.array([3, 5, 3]))
     assert found.parent.tolist() == [1, -1, -1]
 
 

@@ -9,7 +9,6 @@ once: whoever has not found it goes on from where the event that it looks at has
 that are longer than any profiler writes are walked event by event instead.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,19 +21,6 @@ NONE = -1
 
 NEVER = np.iinfo(np.int64).max
 """The end of the event at position 0 in `innermost_open` and what builds on it: it stands for the thread itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class Nesting:
-    """Nesting of n events, arrays in the order in which the events were given.
-
-    `parent`: position of the innermost event open when it began, or -1; `depth`: number of events on the stack below
-    it; `extent`: when it leaves the stack (its end, or later where events inside it end later).
-    """
-
-    parent: Ints
-    depth: Ints
-    extent: Ints
 
 
 def opening_order(start: Ints, end: NDArray[np.integer[Any]]) -> NDArray[np.intp]:
@@ -55,18 +41,6 @@ def opening_order(start: Ints, end: NDArray[np.integer[Any]]) -> NDArray[np.intp
             here[tied] = here[tied][np.lexsort((-end[here[tied]].astype(np.int64), at[tied]))]
         low = high
     return order
-
-
-def nest(start: Ints, end: Ints) -> Nesting:
-    """Nesting of the events of one thread, by the rule above. `end >= start` for every event."""
-    order = opening_order(start, end)
-    opened, ends = np.append(np.int64(0), start[order]), np.append(NEVER, end[order])
-    above = innermost_open(opened, ends)
-    parent, depth, extent = (np.empty(len(order), np.int64) for _ in range(3))
-    parent[order] = np.append(NONE, order)[above[1:]]
-    depth[order] = depths(above, np.array([NONE]))[1:]
-    extent[order] = extents(ends, above)[1:]
-    return Nesting(parent, depth, extent)
 
 
 def innermost_open(start: Ints, end: Ints) -> NDArray[np.intp]:
@@ -153,38 +127,32 @@ def extents(end: Ints, parent: NDArray[np.intp]) -> Ints:
     return np.array(latest, np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class Timeline:
-    """The innermost open event of a thread over time: from `at[k]` on it is `event[k]` (-1: none open)."""
+def timeline(start: Ints, end: Ints) -> tuple[Ints, NDArray[np.intp]]:
+    """Innermost open event over time, of events in opening order: from each instant on, the position of one.
 
-    at: Ints
-    event: Ints
-
-    def cut(self, start: Ints, end: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-        """Disjoint intervals cut at every edge inside them: (interval, start, end, event) of each piece, in order."""
-        return cut_intervals(self.at, self.event, start, end)
-
-
-def timeline(start: Ints, end: Ints, nesting: Nesting) -> Timeline:
-    """Innermost open event at each instant. Events of zero length are never innermost."""
-    order = opening_order(start, end)
-    order = order[end[order] > start[order]]
+    The first event stands for the thread itself, as for `innermost_open`. Events of zero length are never innermost.
+    """
+    parent = innermost_open(start, end)
+    long = end > start
+    long[0] = False
+    order = np.flatnonzero(long)
     if not len(order):
-        return Timeline(np.zeros(0, np.int64), np.zeros(0, np.int64))
-    opened, extent, depth = start[order], nesting.extent[order], nesting.depth[order]
+        return np.zeros(0, np.int64), np.zeros(0, np.intp)
+    depth = depths(parent, np.array([-1]))[order]
+    extent, opened = extents(end, parent)[order], start[order]
     # An opening puts the event on top, a closing its parent; at one instant closings come first, inner before outer,
     # then openings, outer before inner: the last entry of an instant holds. An event is opened after all before it
     # but those at its `depth` were closed; it is closed when all that were opened by then are, but for these.
     before = np.searchsorted(opened, extent, side="left")
     turn = np.arange(len(order))
     opening, closing = 2 * turn - depth, 2 * before - 1 - depth
-    at, event = np.empty(2 * len(order), np.int64), np.empty(2 * len(order), np.int64)
+    at, event = np.empty(2 * len(order), np.int64), np.empty(2 * len(order), np.intp)
     at[opening], at[closing] = opened, extent
-    event[opening], event[closing] = order, nesting.parent[order]
+    event[opening], event[closing] = order, parent[order]
     holds = np.append(at[1:] != at[:-1], True)
     at, event = at[holds], event[holds]
     changes = np.append(True, event[1:] != event[:-1])
-    return Timeline(at[changes], event[changes])
+    return at[changes], event[changes]
 
 
 def cut_intervals(at: Ints, value: NDArray[Any], start: Ints, end: Ints) -> tuple[Ints, Ints, Ints, NDArray[Any]]:

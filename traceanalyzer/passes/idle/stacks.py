@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +54,7 @@ class StackTree:
         self._user_code = re.compile(selection.user_code) if selection.user_code else None
         self._load(scope)
         self._shortened = self._shorten()
+        self._ask_labels()
         self._derive()
         self._children: dict[tuple[int, int], int] | None = None
         self._merged: dict[tuple[int, int, bool], int] = {}
@@ -93,12 +95,18 @@ class StackTree:
             out[k] = None if short is None else numbers[short]
         return out
 
+    def _ask_labels(self) -> None:
+        """What each distinct frame says: asked once, for stacks that are added have no others."""
+        labels, inputs = self.labels, self._input_range
+        self._label_kind = np.array([label.kind for label in labels], np.uint8)
+        self._label_own = np.array([_own_cause(label, inputs) for label in labels], np.int8)
+        self._label_outer = np.array([_outer_cause(label, inputs) for label in labels], np.int8)
+        self._label_frame = np.array([self._is_user_frame(label) for label in labels], np.bool_)
+        self._label_range = np.array([_is_user_range(label) for label in labels], np.bool_)
+
     def _derive(self) -> None:
-        labels = self.labels
-        own = [_own_cause(label, self._input_range) for label in labels]
-        outer = [_outer_cause(label, self._input_range) for label in labels]
-        kind = self._of_labels(np.array([label.kind for label in labels], np.uint8))
-        own_cause, outer_cause = self._of_labels(np.array(own, np.int8)), self._of_labels(np.array(outer, np.int8))
+        kind = self._of_labels(self._label_kind)
+        own_cause, outer_cause = self._of_labels(self._label_own), self._of_labels(self._label_outer)
         call = self.nearest(kind == EventKind.API_CALL)
         decides = self.outermost(outer_cause >= 0)
         innermost = self.nearest(kind != _NATIVE)
@@ -108,11 +116,11 @@ class StackTree:
             cause[known] = of_node[found[known]]
         self.cause = cause
         self.in_call, self.is_call = call >= 0, kind == EventKind.API_CALL
-        frame = self.nearest(self.matching(self._is_user_frame))
-        user_range = self.nearest(self.matching(_is_user_range))
+        frame = self.nearest(self._of_labels(self._label_frame))
+        user_range = self.nearest(self._of_labels(self._label_range))
         self.blame = np.where(frame >= 0, frame, user_range).astype(np.int32)
 
-    def _of_labels(self, values: NDArray[np.integer]) -> NDArray[np.integer]:
+    def _of_labels(self, values: NDArray[Any]) -> NDArray[Any]:
         return values[self.label] if len(self.label) else values[:0]
 
     def _is_user_frame(self, label: Label) -> bool:
@@ -120,8 +128,7 @@ class StackTree:
 
     def matching(self, test: Callable[[Label], bool]) -> NDArray[np.bool_]:
         """Nodes whose innermost frame passes a test, which is asked once for each distinct frame."""
-        passed = np.array([test(label) for label in self.labels], np.bool_)
-        return passed[self.label] if len(self.label) else passed[:0]
+        return self._of_labels(np.array([test(label) for label in self.labels], np.bool_))
 
     def nearest(self, flag: NDArray[np.bool_]) -> Nodes:
         """The innermost node with a flag on each stack, itself included; -1 where there is none."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from traceanalyzer.numeric.nesting import NEVER, cut_intervals, depths, extents, innermost_open, opening_order
+from traceanalyzer.numeric.nesting import NEVER, cut_intervals, opening_order, timeline
 from traceanalyzer.passes.idle.stacks import NO_STACK, StackTree
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.store.database import first_row
@@ -42,7 +42,7 @@ class ThreadEvents:
         self._numbers, self._place = event, np.empty(len(order), np.int32)  # numbers ascend as they stand in the file
         self._place[order] = np.arange(len(order), dtype=np.int32)
         self.start, self.length = start[order], length[order]
-        self.node, self.event = node[order], event[order]
+        self.node = node[order]
         self._add_backtraces(scope, capture, process, thread)
         self.changes = _Changes.load(scope, capture, self)
 
@@ -226,33 +226,10 @@ class ThreadSweep:
         place = np.concatenate((np.array([-1]), self._open, fresh))
         begins, ends = self._times(slice(self._next, max(upto, self._next)))
         self._next = max(upto, self._next)
-        at, which = _timeline(begins, ends)
+        at, which = timeline(begins, ends)
         interval, low, high, local = cut_intervals(at, which, start, end)
         self._open = place[1:][ends[1:] > until]
         inner = place[np.maximum(local, 0)]  # place[0] is -1: the thread itself
         node = events.node[inner]
         node[inner < 0] = NO_STACK
         return events.changes.applied(Stretch(interval + offset, low, high, inner, node))
-
-
-def _timeline(start: Ints, end: Ints) -> tuple[Ints, NDArray[np.intp]]:
-    """When which event is innermost, by their places in opening order; 0 stands for the thread itself."""
-    parent = innermost_open(start, end)
-    long = end > start
-    long[0] = False
-    order = np.flatnonzero(long)
-    if not len(order):
-        return np.zeros(0, np.int64), np.zeros(0, np.intp)
-    depth = depths(parent, np.array([-1]))[order]
-    extent, opened = extents(end, parent)[order], start[order]
-    # An opening puts the event on top, a closing its parent; see `traceanalyzer.numeric.nesting.timeline`.
-    before = np.searchsorted(opened, extent, side="left")
-    turn = np.arange(len(order))
-    opening, closing = 2 * turn - depth, 2 * before - 1 - depth
-    at, event = np.empty(2 * len(order), np.int64), np.empty(2 * len(order), np.intp)
-    at[opening], at[closing] = opened, extent
-    event[opening], event[closing] = order, parent[order]
-    holds = np.append(at[1:] != at[:-1], True)
-    at, event = at[holds], event[holds]
-    changes = np.append(True, event[1:] != event[:-1])
-    return at[changes], event[changes]
