@@ -6,7 +6,7 @@ the pass of the name: `gaps`, `ledger`, `kernels`. `gap_pieces`, the finest acco
 and has just that name.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
@@ -31,11 +31,10 @@ _LISTS = frozenset({"stack"})
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A table of a pass; without a pass `compute` makes it by itself."""
+    """A table of a pass; without one it is `gap_pieces`."""
 
     spec: TableSpec
     question: str | None = None
-    compute: Callable[[Scope], Frame] | None = None
 
 
 def _registry() -> dict[str, Result]:
@@ -43,7 +42,7 @@ def _registry() -> dict[str, Result]:
     for question, each in PASSES.items():
         for spec in each.tables:
             own.setdefault(spec.name, []).append(Result(spec, question))
-    results = {GAP_PIECES.name: Result(GAP_PIECES, compute=lambda scope: gap_pieces(scope, StackTree(scope)))}
+    results = {GAP_PIECES.name: Result(GAP_PIECES)}
     for name, found in own.items():
         owners = [r for r in found if r.question == name] or found
         if len(owners) == 1 and name not in TABLE_BY_NAME:
@@ -85,18 +84,19 @@ def results(scope: Scope, names: Iterable[str]) -> dict[str, Frame]:
     whole = replace(scope, selection=replace(scope.selection, top=0), warnings=[])
     answers = {}
     frames = {}
-    for name in names:
-        if name == STACK_NODES.name:
-            if (frame := complete_stack_nodes(whole)) is not None:
-                frames[name] = frame
-            continue
-        result = RESULTS[name]
-        if result.compute is not None:
-            frames[name] = result.compute(whole)
-        elif result.question is not None:
-            if result.question not in answers:
-                answers[result.question] = PASSES[result.question](whole)
-            frames[name] = answers[result.question].tables[result.spec.name]
+    wanted = set(names)
+    swept = None
+    if GAP_PIECES.name in wanted:
+        swept = StackTree(whole)
+        frames[GAP_PIECES.name] = gap_pieces(whole, swept)
+    if STACK_NODES.name in wanted and (complete := complete_stack_nodes(whole, swept)) is not None:
+        frames[STACK_NODES.name] = complete
+    for name in sorted(wanted):
+        question = RESULTS[name].question if name in RESULTS else None
+        if question is not None:
+            if question not in answers:
+                answers[question] = PASSES[question](whole)
+            frames[name] = answers[question].tables[RESULTS[name].spec.name]
     return frames
 
 

@@ -16,8 +16,11 @@ SPEC = TableSpec(
 )
 
 
-def complete_stack_nodes(scope: Scope) -> Frame | None:
-    """All stacks of the store, and those that samples and back traces of the selection make; None where none do."""
+def complete_stack_nodes(scope: Scope, swept: StackTree | None = None) -> Frame | None:
+    """All stacks of the store, and those that samples and back traces of the selection make; None where none do.
+
+    `swept` are the stacks that a sweep over all gaps has left, where one was done already.
+    """
     row = first_row(
         scope.connection.execute(
             f"""SELECT (SELECT count(node_id) FROM stored.samples WHERE capture IN {scope.numbers()})
@@ -26,10 +29,7 @@ def complete_stack_nodes(scope: Scope) -> Frame | None:
     )
     if not row or not row[0]:
         return None
-    tree = StackTree(scope)
-    for part in devices_with_gaps(scope, tree):
-        for _ in part.pieces():
-            pass
+    tree = swept or _swept(scope)
     if len(tree.parent) == tree.stored:
         return None
     kinds = EventKind.texts()
@@ -39,3 +39,11 @@ def complete_stack_nodes(scope: Scope) -> Frame | None:
         kind = kinds[frame.kind] if frame.kind < len(kinds) else None
         rows.append((node, None if parent < 0 else parent, frame.text, frame.file, frame.line, frame.module, kind))
     return Frame.of_rows(SPEC, rows)
+
+
+def _swept(scope: Scope) -> StackTree:
+    tree = StackTree(scope)
+    for part in devices_with_gaps(scope, tree):
+        for _ in part.pieces():
+            pass
+    return tree
