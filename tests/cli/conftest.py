@@ -36,6 +36,7 @@ class FakeTraceSet:
 @pytest.fixture
 def fake(monkeypatch):
     """Replace the API beneath the command line; returns the list of what it was asked."""
+    monkeypatch.delenv("COLUMNS", raising=False)  # workers of the tests have it: then sentences wrap
     asked = []
     traces = FakeTraceSet()
     traces.asked = asked

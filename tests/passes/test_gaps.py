@@ -183,9 +183,9 @@ def test_the_profilers_own_work_decides_whatever_began_later(tmp_path):
 def test_operations_launched_before_recording_are_said_to_be(tmp_path):
     capture = Capture().kernel(0, 100).kernel(500, 600).kernel(5000, 5100).launch(2000, 2100, 7).kernel(6000, 7000, 7)
     answer = asked(tmp_path, capture)
-    # [100, 500) before the first call is recorded; [600, 5000) has begun before it as well; [5100, 6000) after it.
+    # [100, 500) is before the first call; [600, 5000) is cut by it at 2000; [5100, 6000) is after it.
     rows = {(r["cause"], r["reason"]): r["idle_ns"] for r in answer.causes.rows()}
-    assert rows == {("unattributed", "launched before recording"): 400 + 4400, ("device_gap", None): 900}
+    assert rows == {("unattributed", "launched before recording"): 400 + 1400, ("device_gap", None): 3000 + 900}
 
 
 def test_streams_without_any_launch_are_not_attributed(tmp_path):

@@ -58,6 +58,8 @@ _SELECTION = {
 }
 _SPECIAL = frozenset({"under", "by"})
 """Options that few questions have; those with them print stacks as well."""
+_REPEATED = ("run", "rank", "device", "source", "steps", "window", "step_range")
+"""Options that every question of time takes, so that commands which are offered after one repeat them."""
 _OUTPUT = {
     "top": click.option(
         "--top",
@@ -113,8 +115,12 @@ class Asked:
 
     @property
     def inputs(self) -> str:
-        """The files or the store as the command line named them, quoted for a shell; empty if it named none."""
-        return shlex.join([*(["--db", str(self.db)] if self.db else []), *map(str, self.traces)])
+        """The selection, and the files or the store, as the command line named them, quoted for a shell."""
+        given = {"db": self.db} | {name: self.selection.get(name) for name in _REPEATED}
+        if given["rank"] == "all":
+            given["rank"] = None
+        options = [(f"--{name.replace('_', '-')}", str(value)) for name, value in given.items() if value is not None]
+        return shlex.join([*(word for option in options for word in option), *map(str, self.traces)])
 
 
 def question_options(

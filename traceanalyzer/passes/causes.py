@@ -81,7 +81,8 @@ _COMPILER = re.compile(
     r"\btorch/_dynamo/(?:convert_frame|output_graph)\.py\b"
     r"|\btorch/_inductor/(?:compile_fx|codecache|async_compile)\.py\b|\btriton/compiler/"
 )
-_DATALOADER = re.compile(r"\btorch/utils/data/dataloader\.py\b.*\b__next__", re.DOTALL)
+_DATALOADER = re.compile(r"\btorch/utils/data/dataloader\.py\b")
+_NEXT = re.compile(r"\b__next__")
 _FRAMEWORK_RANGE = re.compile(r"(?:aten|autograd|c10d|torch|FSDP)::")
 _COMPILE_OVERHEAD = re.compile(r"dlopen", re.IGNORECASE)
 
@@ -125,11 +126,12 @@ def outermost_cause(kind: EventKind, name: str, input_range: re.Pattern[str] | N
     if kind is EventKind.HOST_COMMUNICATION:
         return Cause.HOST_COMMUNICATION
     if kind in (EventKind.RANGE, EventKind.OPERATOR):
-        if "enumerate(DataLoader)#" in name or (input_range is not None and input_range.search(name)):
+        named = input_range is not None and kind is EventKind.RANGE and input_range.search(name)
+        if named or "enumerate(DataLoader)#" in name:
             return Cause.INPUT_WAIT
         return None
     if kind is EventKind.PYTHON_FRAME:
-        if _DATALOADER.search(name):
+        if (file := _DATALOADER.search(name)) and _NEXT.search(name, file.end()):
             return Cause.INPUT_WAIT
         if _COMPILER.search(name):
             return Cause.MODULE_LOAD

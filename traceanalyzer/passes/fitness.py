@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import duckdb
+import numpy as np
 
+from traceanalyzer.numeric.intervals import measure
 from traceanalyzer.passes.answer import Frame, TableSpec
 from traceanalyzer.passes.columns import CAPTURE
 from traceanalyzer.passes.scope import Scope
@@ -37,6 +39,8 @@ BUSY_SHARE = 0.05
 """Share of the span from which on operations in flight, or overhead of the profiler, are a problem."""
 STREAM_SHARE = 0.01
 """Share of operations on streams without launches from which on they are a problem."""
+OBSERVER_RATIO = 1.1
+"""Steps this many times as long as in another recording of the same rank are a problem."""
 SAMPLES_A_STEP = 10
 """With fewer samples a step than this, samples say little of a step."""
 
@@ -179,18 +183,46 @@ def _steps(capture: _Capture) -> _Result:
 def _overhead(capture: _Capture) -> _Result:
     if not capture.span_ns:
         return None
-    count, total = (
-        int(str(x or 0))
-        for x in capture.one(
-            f"""SELECT count(*), sum(e.end_ns - e.start_ns) FROM stored.cpu_events e
-            WHERE e.capture = $capture AND e.kind = {int(EventKind.OVERHEAD)}"""
+    got = capture.connection.execute(
+        f"""WITH span AS (
+            SELECT min(start_ns) AS low, max(end_ns) AS high FROM stored.gpu_ops WHERE capture = $capture
         )
-    )
-    if not count:
+        SELECT greatest(e.start_ns, low) AS start_ns, least(e.end_ns, high) AS end_ns FROM stored.cpu_events e, span
+        WHERE e.capture = $capture AND e.kind = {int(EventKind.OVERHEAD)}""",
+        {"capture": capture.number},
+    ).fetchnumpy()
+    start, end = (np.asarray(got[name], np.int64) for name in ("start_ns", "end_ns"))
+    total = measure(start, np.maximum(start, end))
+    if not len(start):
         return UNKNOWN, "the profiler recorded no overhead of its own, which does not mean that it had none"
     share = total / capture.span_ns
-    text = f"the profiler recorded {_time(total)} of its own work, {100 * share:.1f} % of the span"
+    text = f"the profiler was at its own work for {_time(total)}, {100 * share:.1f} % of the span"
     return (PROBLEM, f"{text}: host and steps were slower than without it") if share > BUSY_SHARE else (FINE, text)
+
+
+def _slower_steps(capture: _Capture) -> _Result:
+    """Whether steps last longer than in another recording of the same ranks: then recording itself slows them."""
+    rows = capture.connection.execute(
+        """WITH medians AS (
+            SELECT s.capture, coalesce(p.rank, c.rank) AS rank, median(s.end_ns - s.start_ns) AS step_ns,
+            FROM stored.steps s JOIN stored.captures c ON c.capture = s.capture
+                LEFT JOIN stored.processes p ON p.capture = s.capture AND p.process = s.process
+            WHERE c.run = $run GROUP BY ALL
+        )
+        SELECT own.step_ns, other.step_ns, o.source, regexp_extract(o.path, '[^/\\\\]*$')
+        FROM medians own JOIN medians other ON other.rank = own.rank AND other.capture <> own.capture
+            JOIN stored.captures o ON o.capture = other.capture
+        WHERE own.capture = $capture AND other.step_ns > 0
+        ORDER BY own.step_ns / other.step_ns DESC, other.capture LIMIT 1""",
+        {"run": capture.run, "capture": capture.number},
+    ).fetchall()
+    if not rows:
+        return None
+    own, least, source, file = rows[0]
+    text = f"steps take {_time(round(own))} here and {_time(round(least))} in {file} ({source}) of the same rank"
+    if own <= OBSERVER_RATIO * least:
+        return FINE, text
+    return PROBLEM, f"{text}: recording may slow the host and its steps by {100 * (own / least - 1):.0f} %"
 
 
 def _sampling(capture: _Capture) -> _Result:
@@ -251,6 +283,7 @@ CHECKS = (
     _Check("streams", ("gaps", "ranges", "launches"), _streams),
     _Check("steps", ("steps",), _steps),
     _Check("profiler_overhead", (*_TIMELINE, "ranges", "launches"), _overhead),
+    _Check("slower_steps", (*_TIMELINE, "ranges", "launches"), _slower_steps),
     _Check("sampling", ("gaps", "ranges"), _sampling),
     _Check("ranks", ("collectives", "imbalance"), _ranks),
     _Check("start_skew", ("collectives", "imbalance"), _start_skew),

@@ -18,6 +18,7 @@ from traceanalyzer.passes.operations import NULL
 from traceanalyzer.passes.scope import PROFILERS, DeviceOfCapture, Scope
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kinds import Lane
+from traceanalyzer.store.database import first_row
 from traceanalyzer.units import Unit
 
 Ints = NDArray[np.int64]
@@ -157,6 +158,7 @@ def gaps(scope: Scope) -> Answer:
     tree = StackTree(scope)
     stacks: list[tuple[DeviceOfCapture, int, int, int, int, int]] = []
     grouped: list[GroupRow] = []
+    whole: dict[tuple[int, int], int] = {}
     findings = IdleFindings(scope)
     for part in devices_with_gaps(scope, tree):
         account = DeviceAccount(scope, tree, part)
@@ -169,6 +171,7 @@ def gaps(scope: Scope) -> Answer:
         rows["gaps"] += _gap_rows(scope, part, _longest(account, top), account.largest, tree)
         stacks += [(part.device, *group) for group in account.all.groups()]
         grouped += group_rows(scope, tree, account, names)
+        whole[part.device.capture, part.device.device] = part.idle_ns
         findings.add(account, names)
     stacks.sort(key=lambda s: (-s[4], s[0].capture, s[0].device, s[1], s[2], s[3]))
     for device, cause, reason, node, idle, count in stacks[:top] if top else stacks:
@@ -179,7 +182,7 @@ def gaps(scope: Scope) -> Answer:
     rows["blames"].sort(key=_by_gain)
     tables = {spec.name: Frame.of_rows(spec, rows[spec.name]) for spec in TABLES}
     if scope.selection.by is not None:
-        tables[BY.name] = Frame.of_rows(BY, joined_groups(scope, grouped))
+        tables[BY.name] = Frame.of_rows(BY, joined_groups(scope, grouped, whole))
     if top:
         tables |= {name: tables[name].head(top) for name in ("gaps", "blames")}
     answer = Answer(
@@ -190,6 +193,11 @@ def gaps(scope: Scope) -> Answer:
         notes=[_heading(scope)],
     )
     answer.findings += findings.sentences()
+    if rows["devices"] and not stacks and scope.selection.under is not None and any(whole.values()):
+        answer.warnings.append(
+            f"no idle time has a frame on its stack that --under {scope.selection.under} matches; it is a regular"
+            " expression, and upper and lower case differ unless it begins with (?i)"
+        )
     if not rows["devices"]:
         answer.warnings.append(nothing_selected(scope))
     return answer
@@ -249,7 +257,7 @@ def _cause_rows(account: DeviceAccount) -> list[tuple[object, ...]]:
         known[1] += count
     for (cause, reason, _node), idle in account.gains().items():
         sums[cause, reason][2] += idle
-    total = sum(idle for idle, _, _ in sums.values())
+    total = account.part.idle_ns
     rows: list[tuple[object, ...]] = [
         (*account.place, Cause(cause).text, Reason(reason).text, idle, count, idle / total, account.gain(counted))
         for (cause, reason), (idle, count, counted) in sums.items()
@@ -265,7 +273,7 @@ def _by_gain(row: tuple[object, ...]) -> tuple[object, ...]:
 
 def _blame_rows(account: DeviceAccount) -> list[tuple[object, ...]]:
     rows: list[tuple[object, ...]] = []
-    total = account.idle_ns
+    total = account.part.idle_ns
     for blamed in account.blamed():
         cause = max(blamed.causes.items(), key=lambda item: (item[1], -item[0]))[0]
         share = blamed.idle_ns / total if total else None
@@ -299,14 +307,13 @@ def _gap_rows(
     scope: Scope, part: DeviceGaps, which: Ints, largest: LargestPieces, tree: StackTree
 ) -> list[tuple[object, ...]]:
     ops, device = part.ops, part.device
-    by_end = np.argsort(ops.end, kind="stable")
-    before = by_end[np.minimum(np.searchsorted(ops.end[by_end], part.start[which]), len(by_end) - 1)]
-    after = part.next_op[which]
-    names = scope.texts(np.unique(np.concatenate((ops.name[before], ops.name[after]))).tolist())
+    before = _names_before(scope, part, which)
+    after = np.append(ops.name, -1)[part.next_op[which]]
+    names = scope.texts(np.unique(np.concatenate((before, after))).tolist())
     rows: list[tuple[object, ...]] = []
-    numbers = zip(which.tolist(), before.tolist(), after.tolist(), part.threads_of(which), strict=True)
-    for k, previous, following, thread in numbers:
-        start, end, step = int(part.start[k]), int(part.end[k]), int(ops.step[following])
+    columns = (which.tolist(), before.tolist(), after.tolist(), part.step[which].tolist(), part.threads_of(which))
+    for k, previous, following, step, thread in zip(*columns, strict=True):
+        start, end = int(part.start[k]), int(part.end[k])
         rows.append(
             (
                 device.capture,
@@ -317,14 +324,37 @@ def _gap_rows(
                 end,
                 end - start,
                 None if step == NULL else step,
-                names.get(int(ops.name[previous])),
-                names.get(int(ops.name[following])),
+                names.get(previous),
+                names.get(following),
                 thread,
                 Cause(int(largest.cause[k])).text,
                 tree.frames(int(largest.node[k])),
             )
         )
     return rows
+
+
+def _names_before(scope: Scope, part: DeviceGaps, which: Ints) -> Ints:
+    """Names of the operations of the lane that end where gaps begin, -1 where there are none."""
+    ops = part.ops
+    able = np.flatnonzero(ops.lane == int(Lane.COMPUTE)) if not part.of_device else np.arange(len(ops))
+    by_end = able[np.argsort(ops.end[able], kind="stable")]
+    ends = np.append(ops.end[by_end], np.iinfo(np.int64).max)
+    at = np.searchsorted(ends[:-1], part.start[which])
+    ends_there = ends[at] == part.start[which]
+    found = np.where(ends_there, np.append(ops.name[by_end], -1)[at], -1)
+    # That of the first gap of selected steps has ended before these begin.
+    for k in np.flatnonzero(~ends_there & (part.start[which] == ops.span[0])).tolist():
+        lane = "" if part.of_device else f"AND lane = {int(Lane.COMPUTE)}"
+        row = first_row(
+            scope.connection.execute(
+                f"""SELECT name FROM stored.gpu_ops WHERE capture = ? AND device = ? AND end_ns = ? {lane}
+                ORDER BY op_id LIMIT 1""",
+                [part.device.capture, part.device.device, int(part.start[which[k]])],
+            )
+        )
+        found[k] = -1 if row is None or row[0] is None else row[0]
+    return found
 
 
 def gap_pieces(scope: Scope, tree: StackTree) -> Frame:

@@ -6,6 +6,7 @@ _INTERPRETER = re.compile(r"(?:^|/)(?:python[\d.]*|libpython[\d.]*\.so[\d.]*)$")
 _START = frozenset({"_start", "__libc_start_main", "__libc_start_call_main", "clone", "clone3", "start_thread"})
 _PROFILER = re.compile(r"(?:^|/)(?:libToolsInjection\w*|libcupti|libnvperf\w*)[\w.-]*$")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
+_PARAMETERS = re.compile(r"[\w>~\]}]\(")
 _MOST = 120
 
 
@@ -43,8 +44,11 @@ def _without_templates(name: str) -> str:
 
 
 def _without_parameters(name: str) -> str:
-    """Cuts the parameter list at the end, and what follows it."""
+    """Cuts the parameter list at the end, and what follows it. In time that grows with the name, whatever it is."""
     if "operator" in name or name.startswith("("):
         return name
-    found = re.fullmatch(r"(.*?[\w>~\]}])\(.*\)(?: const)?(?: \[.*\])?", name, re.DOTALL)
-    return found[1] if found else name
+    whole = name
+    if whole.endswith("]") and (clone := max(whole.rfind(") ["), whole.rfind(") const ["))) >= 0:
+        whole = whole[: whole.find(" [", clone)]
+    begin = _PARAMETERS.search(whole)
+    return whole[: begin.end() - 1] if begin and whole.removesuffix(" const").endswith(")") else name

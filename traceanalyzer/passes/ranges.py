@@ -12,7 +12,9 @@ from traceanalyzer.passes.columns import CAPTURE
 from traceanalyzer.passes.idle.backward import load_waiting
 from traceanalyzer.passes.idle.lanes import DeviceGaps, devices_with_gaps
 from traceanalyzer.passes.idle.stacks import StackTree
+from traceanalyzer.passes.operations import window_of
 from traceanalyzer.passes.scope import Scope
+from traceanalyzer.passes.step_marks import load_marks
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kinds import EventKind
 from traceanalyzer.units import Unit
@@ -45,7 +47,8 @@ RANGES = TableSpec(
 def ranges(scope: Scope) -> Answer:
     """Table `ranges`. Ranges nest, and one inside another counts for both, so the rows do not add up.
 
-    `busy_ns` and `idle_ns` are sums over the devices of the capture; a window or steps cut them, not the host's times.
+    `busy_ns` and `idle_ns` are sums over the devices of the capture. With steps, a range counts in the step in which it
+    was opened; with a window, the part of it that lies inside.
     """
     tree = StackTree(scope)
     found = _on_host(scope)
@@ -80,16 +83,45 @@ _Row = tuple[int, int | None, str, int, int]
 
 def _on_host(scope: Scope) -> list[_Row]:
     """(capture, rank, name, calls, host time) of every range; names as they stand in stacks."""
+    selected, host, parameters = _selected_time(scope)
     return scope.connection.execute(
         f"""SELECT e.capture, coalesce(p.rank, c.rank) AS rank, coalesce(f.text, n.text) AS range, count(*),
-            sum(e.end_ns - e.start_ns)::BIGINT
+            sum({host})::BIGINT
         FROM stored.cpu_events e JOIN stored.names n ON n.name_id = e.name
         LEFT JOIN stored.stack_nodes s ON s.node_id = e.node_id LEFT JOIN stored.names f ON f.name_id = s.frame
         JOIN stored.captures c ON c.capture = e.capture
-        LEFT JOIN stored.processes p ON p.capture = e.capture AND p.process = e.process
+        LEFT JOIN stored.processes p ON p.capture = e.capture AND p.process = e.process {selected}
         WHERE e.kind = {int(EventKind.RANGE)} AND e.capture IN {scope.numbers()}
-        GROUP BY ALL ORDER BY e.capture, rank, range"""
+        GROUP BY ALL ORDER BY e.capture, rank, range""",
+        parameters,
     ).fetchall()
+
+
+def _selected_time(scope: Scope) -> tuple[str, str, dict[str, list[int]]]:
+    """What of the host's time is selected: a join that keeps it, the part of a range's time, and the parameters.
+
+    A step is selected by the mark of the process in which a range was opened, the window by the clock of the capture.
+    """
+    spans: list[tuple[int, int, int, int]] = []
+    if scope.selection.steps is not None:
+        low, high = scope.selection.steps
+        for capture in scope.captures:
+            marks = [mark for mark in load_marks(scope, capture) if low <= mark.step <= high]
+            spans += [(capture, mark.process, mark.start, mark.end) for mark in marks]
+        which = "t.process = e.process AND e.start_ns >= t.low AND e.start_ns < t.high"
+        host = "e.end_ns - e.start_ns"
+    elif scope.selection.window_ns is not None:
+        for capture in scope.captures:
+            window = window_of(scope, capture)
+            spans += [] if window is None else [(capture, 0, *window)]
+        which = "e.start_ns < t.high AND (e.end_ns > t.low OR e.start_ns >= t.low)"
+        host = "least(e.end_ns, t.high) - greatest(e.start_ns, t.low)"
+    else:
+        return "", "e.end_ns - e.start_ns", {}
+    join = f"""JOIN (SELECT unnest($captures::INTEGER[]) AS capture, unnest($processes::BIGINT[]) AS process,
+        unnest($lows::BIGINT[]) AS low, unnest($highs::BIGINT[]) AS high) t ON t.capture = e.capture AND {which}"""
+    names = ("captures", "processes", "lows", "highs")
+    return join, host, {name: [span[k] for span in spans] for k, name in enumerate(names)}
 
 
 class _RowsOfStacks:
@@ -144,7 +176,7 @@ def _launched_inside(
     for number, row in enumerate(threads.row.tolist()):
         mine = threads.of_row == number
         place = device.capture, int(process[row]), int(thread[row])
-        function = load_waiting(scope, tree, *place, known=loaded)
+        function = load_waiting(scope, tree, *place, known=loaded).node
         waiting[mine] = function.at_instants(launched[mine])
     inside: dict[int, list[NDArray[np.intp]]] = {}
     stacks = groups(node, waiting)

@@ -40,6 +40,15 @@ class Scope:
     captures: tuple[int, ...]
     devices: tuple[DeviceOfCapture, ...]
     warnings: list[str] = field(default_factory=list)
+    _held: dict[tuple[str, int], bool] = field(default_factory=dict)
+
+    def holds(self, table: str, capture: int, condition: str = "true") -> bool:
+        """Whether a table of the store has a row of a capture, for which a condition holds: asked once."""
+        key = f"{table} WHERE capture = ? AND {condition}", capture
+        if key not in self._held:
+            query = f"SELECT 1 FROM stored.{key[0]} LIMIT 1"
+            self._held[key] = first_row(self.connection.execute(query, [capture])) is not None
+        return self._held[key]
 
     def numbers(self) -> str:
         """The selected captures as a list for SQL."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from traceanalyzer.passes.operations import NULL, Operations, clip
+from traceanalyzer.passes.operations import NULL, Operations, clip, load_operations, window_of
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.schema.kinds import EventKind
 from traceanalyzer.store.derive import step_marks
@@ -103,7 +103,9 @@ def device_steps(ops: Operations) -> DeviceSteps:
     step, first = step[order], first[order]
     gap_start, gap_end = ops.gaps()
     k = np.minimum(np.searchsorted(gap_end, first), max(len(gap_end) - 1, 0))
-    start = np.where(gap_end[k] == first, gap_start[k], first) if len(gap_end) else first
+    # An operation of no length splits no gap, so it may lie inside of one.
+    inside_gap = (gap_start[k] < first) & (first <= gap_end[k]) if len(gap_end) else False
+    start = np.where(inside_gap, gap_start[k], first) if len(gap_end) else first
     start = np.maximum.accumulate(start)
     last = int(ops.end[ops.step == step[-1]].max())
     return DeviceSteps(step, start, np.append(start[1:], max(last, int(start[-1]))))
@@ -112,6 +114,18 @@ def device_steps(ops: Operations) -> DeviceSteps:
 def first_is_incomplete(ops: Operations, steps: DeviceSteps) -> bool:
     """Whether the first device step has nothing before it: then its beginning was not recorded."""
     return len(steps) > 0 and int(steps.start[0]) <= ops.span[0]
+
+
+def cut_by_window(scope: Scope, ops: Operations, steps: DeviceSteps) -> NDArray[np.bool_]:
+    """Which device steps are not wholly inside the selected window."""
+    window = window_of(scope, ops.device.capture)
+    if window is None:
+        return np.zeros(len(steps), np.bool_)
+    marked_anew = scope.selection.step_range is not None
+    everything = with_steps(scope, load_operations(scope, ops.device, whole=True, launched=marked_anew))
+    known = device_steps(everything)
+    inside = known.step[(known.start >= window[0]) & (known.end <= window[1])]
+    return ~np.isin(steps.step, inside)
 
 
 def run_on(ops: Operations, steps: DeviceSteps) -> int:

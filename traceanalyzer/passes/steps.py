@@ -9,11 +9,12 @@ from traceanalyzer.numeric.intervals import measure_before, union
 from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
 from traceanalyzer.passes.columns import CAPTURE, DEVICE, RANK
 from traceanalyzer.passes.gaps import no_timeline
-from traceanalyzer.passes.operations import Operations, busy_without_compute, load_operations
+from traceanalyzer.passes.operations import NULL, Operations, busy_without_compute, load_operations, window_of
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.passes.step_marks import (
     DeviceSteps,
     Mark,
+    cut_by_window,
     device_steps,
     devices_of,
     first_is_incomplete,
@@ -51,7 +52,7 @@ STEPS = TableSpec(
         Column(
             "incomplete",
             Type.BOOL,
-            "Whether nothing was recorded before it on the device: it began earlier and is left out of rates.",
+            "Whether its beginning on the device was not recorded, or the window cuts it: it is left out of rates.",
         ),
     ),
 )
@@ -101,13 +102,17 @@ def _rows(
     place: tuple[int, int | None, int], marks: list[Mark], ops: Operations, found: DeviceSteps, scope: Scope
 ) -> list[tuple[object, ...]]:
     warmup = warmup_count(found.end - found.start, scope.selection.warmup)
-    incomplete = first_is_incomplete(ops, found)
+    incomplete = cut_by_window(scope, ops, found)
+    incomplete[:1] |= first_is_incomplete(ops, found)
+    window = window_of(scope, ops.device.capture) or (NULL, np.iinfo(np.int64).max)
     at = {int(step): k for k, step in enumerate(found.step.tolist())}
     inside = _inside(ops, found)
     rows: list[tuple[object, ...]] = []
     for mark in marks:
         host = (*place, mark.step, mark.start, mark.end, mark.end - mark.start)
         k = at.get(mark.step)
+        if k is None and (mark.end <= window[0] or mark.start >= window[1]):
+            continue
         if k is None:
             rows.append((*host, None, False, *[None] * 7, False))
             continue
@@ -125,7 +130,7 @@ def _rows(
                 exposed,
                 low,
                 high,
-                k == 0 and incomplete,
+                bool(incomplete[k]),
             )
         )
     return rows
@@ -160,8 +165,9 @@ class _Told:
         place = np.arange(len(found))
         self._warmup = place < warmup_count(self._lengths, scope.selection.warmup)
         self._incomplete = (place == 0) & first_is_incomplete(ops, found) & ~self._warmup.any()
+        self._cut = cut_by_window(scope, ops, found) & listed & ~self._warmup & ~self._incomplete
         self._warmup, self._incomplete = self._warmup & listed, self._incomplete & listed
-        self._rates = listed & ~self._warmup & ~self._incomplete
+        self._rates = listed & ~self._warmup & ~self._incomplete & ~self._cut
 
     def finding(self) -> list[Finding]:
         """How long the listed steps take, without those that are left out of rates."""
@@ -183,6 +189,8 @@ class _Told:
             text += f"; {counted(warmup, 'warm-up step')} left out"
         if self._incomplete.any():
             text += "; the first step, whose beginning was not recorded, is left out"
+        if cut := int(self._cut.sum()):
+            text += f"; {counted(cut, 'step')} that the window cuts left out"
         return [Finding("step_time", text, self._rank, int(np.median(rest)))]
 
     def warning(self) -> list[str]:

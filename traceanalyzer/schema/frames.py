@@ -12,7 +12,7 @@ _EMIT_NVTX = re.compile(r", (?:seq|op_id) = \d.*", re.DOTALL)
 
 _MOST_DIGITS = 18  # more may not fit into 64 bits
 
-STEP_RANGE = r"\W*(?:step|iteration|iter|ProfilerStep)\b[\s#_:=.-]*\d*\W*"
+STEP_RANGE = r"\W*(?:step|iteration|iter|ProfilerStep)\b[\s#_:=.-]*+\d*+\W*+"
 """Default of `--step-range`: a range that marks a step, with or without a number."""
 
 

@@ -24,6 +24,11 @@ def command(asked: Asked) -> None:
     next operation: the cause, and the whole stack. Causes and stacks add up to the idle time, to the nanosecond.
 
     \b
+    Columns: blame, the innermost frame of your own code on the stack; gain, what a step gains at most
+    if that idle time goes away (in counted steps, without warm-up); share, of the device's idle time;
+    n_pieces, parts of gaps; cause, as `docs/reference/causes.md` defines it.
+
+    \b
     Tables: devices, causes, stacks (printed by csv and markdown), gaps, blames, threads, lock,
     by (with --by).
 

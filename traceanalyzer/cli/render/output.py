@@ -26,6 +26,11 @@ def terminal_width() -> int:
     return shutil.get_terminal_size((WIDTH_OF_PIPE, 24)).columns
 
 
+def is_read_by_people() -> bool:
+    """Whether lines should fit: stdout is a terminal, or `$COLUMNS` says how wide one is."""
+    return sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
+
+
 def rendered(
     answer: "Answer", form: str, top: int = 20, table: str | None = None, *, hints: bool = False, inputs: str = ""
 ) -> str:
@@ -48,7 +53,8 @@ def rendered(
 
     if form == "markdown":
         return as_markdown(answer, top, table)
-    return as_terminal(answer, top, table, terminal_width(), hints=hints, inputs=inputs)
+    width = terminal_width()
+    return as_terminal(answer, top, table, width, hints=hints, inputs=inputs, wrap=is_read_by_people())
 
 
 def deliver(text: str, target: Path | None) -> None:

@@ -4,7 +4,7 @@ import html
 from collections.abc import Sequence
 
 from traceanalyzer.cli.render.layout import Kind, Shown, are_figures, fit, fitted, laid_out, plain, wrapped
-from traceanalyzer.cli.render.text import cell, heading, printable
+from traceanalyzer.cli.render.text import cell, heading, printable, width_of
 from traceanalyzer.cli.render.views import SENTENCES, View, columns_shown, frames_shown, view_of
 from traceanalyzer.passes.answer import Answer, Frame
 from traceanalyzer.schema.column import Column, Type
@@ -17,37 +17,63 @@ _MARKDOWN = str.maketrans({c: "\\" + c for c in "\\`*_[]|~!"} | {"@": "&#64;"})
 
 
 def as_terminal(
-    answer: Answer, top: int, table: str | None, width: int, *, hints: bool = True, inputs: str = ""
+    answer: Answer,
+    top: int,
+    table: str | None,
+    width: int,
+    *,
+    hints: bool = True,
+    inputs: str = "",
+    wrap: bool = False,
 ) -> str:
     """The answer as text for a terminal: notes, tables, findings, and commands worth running next.
 
-    `inputs` is what the command line said of the store or the files, to be repeated in those commands.
+    `inputs` is what the command line said of the store or the files, to be repeated in those commands. With
+    `wrap` sentences are broken where they would not fit.
     """
-    parts = ["\n".join(printable(note) for note in answer.notes)]
+    room = width if wrap else None
+    parts = ["\n".join(_sentence(note, room) for note in answer.notes)]
     titled = table is None and len(answer.tables) > 1
-    parts += [_terminal_table(answer, frame, top, width, titled) for frame in frames_shown(answer, table)]
+    parts += [_terminal_table(answer, frame, top, width, titled, room) for frame in frames_shown(answer, table)]
     if table is None:
-        parts.append("\n".join(f"- {printable(finding.text)}" for finding in answer.findings))
-        parts.append(_hints(answer, inputs) if hints else "")
+        parts.append("\n".join(_sentence(f"- {finding.text}", room, "  ") for finding in answer.findings))
+        parts.append(_hints(answer, inputs, room) if hints else "")
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _hints(answer: Answer, inputs: str) -> str:
+def _sentence(text: str, room: int | None, indent: str = "") -> str:
+    safe = printable(text)
+    if room is None or width_of(safe) <= room:
+        return safe
+    return f"\n{indent}".join(wrapped(safe, max(room - len(indent), 1)))
+
+
+def _hints(answer: Answer, inputs: str, room: int | None) -> str:
     if not any(len(frame) for frame in answer.tables.values()):
         return ""  # others have nothing to say either; a warning tells why
-    hints = [(f"{command} {printable(inputs)}".rstrip(), why) for command, why in view_of(answer).hints]
+    said = {word for word in inputs.split() if word.startswith("--")}
+    devices = answer.tables.get("devices")
+    if devices is not None and "compute" in devices.columns.get("lane", ()):
+        said.add("--lane")
+    hints = [
+        (f"{command} {printable(inputs)}".rstrip(), why)
+        for command, why in view_of(answer).hints
+        if said.isdisjoint(command.split())
+    ]
     if not hints:
         return ""
     longest = max(len(command) for command, _ in hints)
+    if room is not None and max(longest + 4 + len(why) for _, why in hints) > room:
+        return "\n".join(["next:", *(f"  {command}\n      {why}" for command, why in hints)])
     return "\n".join(["next:", *(f"  {command:<{longest}}  {why}" for command, why in hints)])
 
 
-def _terminal_table(answer: Answer, frame: Frame, top: int, width: int, titled: bool) -> str:
+def _terminal_table(answer: Answer, frame: Frame, top: int, width: int, titled: bool, room: int | None) -> str:
     rows = cut(frame, top)
     columns = columns_shown(answer, frame, rows)
     if not len(frame):
         return f"{printable(frame.spec.name)}: none"
-    lines = [f"{printable(frame.spec.name)}: {printable(frame.spec.meaning)}"] if titled else []
+    lines = [_sentence(f"{frame.spec.name}: {frame.spec.meaning}", room)] if titled else []
     view = view_of(answer)
     beneath = view.beneath.get(frame.spec.name)
     shown = {column.name: _shown(rows, column, view) for column in columns}

@@ -5,6 +5,7 @@ that of the thread that waits.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
@@ -15,8 +16,21 @@ from traceanalyzer.passes.idle.stacks import StackTree
 from traceanalyzer.passes.idle.step_functions import NOTHING, StepFunction, first_of, of_disjoint
 from traceanalyzer.passes.idle.threads import ThreadEvents, ThreadSweep
 from traceanalyzer.passes.scope import Scope
-from traceanalyzer.schema.kinds import EventKind
-from traceanalyzer.store.database import first_row
+from traceanalyzer.schema.kinds import EventKind, SampleKind
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The stack of a thread that waits inside `backward` over time, and whether a sample says so (1) or not (0)."""
+
+    node: StepFunction
+    sampled: StepFunction
+
+    def __bool__(self) -> bool:
+        return bool(self.node)
+
+
+_NOBODY = Waiting(NOTHING, NOTHING)
 
 
 def load_waiting(
@@ -26,7 +40,7 @@ def load_waiting(
     process: int,
     thread: int,
     known: Mapping[tuple[int, int], ThreadEvents] = MappingProxyType({}),
-) -> StepFunction:
+) -> Waiting:
     """The stack of another thread of the process that waits inside `backward`, over time; of several the first's.
 
     `known` are events of (process, thread) that were loaded before.
@@ -34,7 +48,7 @@ def load_waiting(
     frames_recorded = records_frames(scope, capture)
     nodes = np.flatnonzero(tree.waits_for_backward(frames_recorded))
     if not len(nodes):
-        return NOTHING
+        return _NOBODY
     others = scope.connection.execute(
         """SELECT DISTINCT thread FROM (
             SELECT thread FROM stored.cpu_events
@@ -45,31 +59,53 @@ def load_waiting(
         ) WHERE thread IS NOT NULL AND thread <> $thread ORDER BY thread""",
         {"capture": capture, "process": process, "thread": thread, "nodes": nodes},
     ).fetchall()
-    found = []
+    found: list[StepFunction] = []
+    by_sample: list[bool] = []
     for (other,) in others:
         events = known.get((process, other)) or ThreadEvents(scope, tree, capture, process, other)
         samples = load_samples(scope, capture, process, other, events)
         # Only now: loading events may add stacks.
-        found.append(_waits(tree.waits_for_backward(frames_recorded), events, samples))
-    return first_of(*found) if found else NOTHING
+        flag = tree.waits_for_backward(frames_recorded)
+        for function, sampled in ((_recorded(flag, events), False), (_sampled(flag, samples), True)):
+            if function:
+                found.append(function)
+                by_sample.append(sampled)
+    if not found:
+        return _NOBODY
+    how = [_where_known(function, int(sampled)) for function, sampled in zip(found, by_sample, strict=True)]
+    return Waiting(first_of(*found), first_of(*how))
 
 
 def records_frames(scope: Scope, capture: int) -> bool:
     """Whether Python frames were recorded as events."""
-    query = f"SELECT 1 FROM stored.cpu_events WHERE capture = ? AND kind = {int(EventKind.PYTHON_FRAME)} LIMIT 1"
-    return first_row(scope.connection.execute(query, [capture])) is not None
+    return scope.holds("cpu_events", capture, f"kind = {int(EventKind.PYTHON_FRAME)}")
 
 
-def _waits(flag: NDArray[np.bool_], events: ThreadEvents, samples: StepFunction) -> StepFunction:
+def records_stacks(scope: Scope, capture: int) -> bool:
+    """Whether anything says which Python code ran: frames as events, samples, or back traces of calls."""
+    python = f"SELECT node_id FROM stored.stack_nodes WHERE kind = {int(EventKind.PYTHON_FRAME)}"
+    return (
+        records_frames(scope, capture)
+        or scope.holds("samples", capture, f"kind = {int(SampleKind.PYTHON)}")
+        or scope.holds("cpu_events", capture, f"backtrace_node_id IN ({python})")
+    )
+
+
+def _recorded(flag: NDArray[np.bool_], events: ThreadEvents) -> StepFunction:
     waiting = np.flatnonzero(flag[events.node])
-    parts = []
-    if len(waiting):
-        start, end = events.start[waiting], events.end(waiting)
-        outermost = np.append(True, start[1:] >= np.maximum.accumulate(end)[:-1]) & (end > start)
-        if outermost.any():
-            found = ThreadSweep(events).cut(start[outermost], end[outermost])
-            node = np.where((found.node >= 0) & flag[found.node], found.node, -1)
-            parts.append(of_disjoint(found.start, found.end, node))
-    if samples:
-        parts.append(StepFunction(samples.at, np.where(flag[samples.value] & (samples.value >= 0), samples.value, -1)))
-    return first_of(*parts) if parts else NOTHING
+    start, end = events.start[waiting], events.end(waiting)
+    outermost = np.append(True, start[1:] >= np.maximum.accumulate(end)[:-1])[: len(start)] & (end > start)
+    if not outermost.any():
+        return NOTHING
+    found = ThreadSweep(events).cut(start[outermost], end[outermost])
+    return of_disjoint(found.start, found.end, np.where((found.node >= 0) & flag[found.node], found.node, -1))
+
+
+def _sampled(flag: NDArray[np.bool_], samples: StepFunction) -> StepFunction:
+    if not samples:
+        return NOTHING
+    return StepFunction(samples.at, np.where(flag[samples.value] & (samples.value >= 0), samples.value, -1))
+
+
+def _where_known(function: StepFunction, value: int) -> StepFunction:
+    return StepFunction(function.at, np.where(function.value >= 0, value, -1))

@@ -29,10 +29,19 @@ class Copies:
     after: NDArray[np.int8]
 
     def of_thread(self, events: ThreadEvents) -> NDArray[np.int32]:
-        """The copy of each event of a thread, -1 where it is none; one more -1 at the end, for no event."""
+        """The copy of each event of a thread, -1 where it is none; one more -1 at the end, for no event.
+
+        A copy call of the driver inside of one of the runtime is of the same copy.
+        """
         out = np.full(len(events) + 1, -1, np.int32)
         place = events.places(self.event)
         out[place[place >= 0]] = np.flatnonzero(place >= 0)
+        calls = np.flatnonzero(events.tree.copy_calls[events.node] & (out[:-1] < 0))
+        outer = np.flatnonzero(out >= 0)
+        if len(calls) and len(outer):
+            around = outer[np.maximum(np.searchsorted(outer, calls) - 1, 0)]
+            inside = (around < calls) & (events.end(around) >= events.end(calls))
+            out[calls[inside]] = out[around[inside]]
         return out
 
     def blocks_until(self, copy: NDArray[np.int32]) -> Ints:

@@ -1,13 +1,21 @@
 """What is worth saying of idle time, in sentences."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
 from traceanalyzer.passes.answer import Finding
 from traceanalyzer.passes.causes import Cause
 from traceanalyzer.passes.idle.accounts import Blamed, DeviceAccount, thread_text
-from traceanalyzer.passes.idle.backward import records_frames
+from traceanalyzer.passes.idle.backward import records_frames, records_stacks
 from traceanalyzer.passes.scope import Scope
+from traceanalyzer.schema.kinds import Lane
 
 BUSY_SHARE = 0.02
 """Idle time up to this share of the span is nothing to speak of."""
+HIDDEN_SHARE = 0.5
+"""A device on which compute kernels run for less than this share of the span is not kept busy by copies."""
+CALLS_A_STEP = 2
+"""A step may synchronise this often before it is worth saying that it does."""
 MOST_SENTENCES = 3
 """Sentences about what idle time is charged to."""
 
@@ -30,28 +38,79 @@ WORDS = {
     Cause.LAUNCH_LATENCY: "launches on their way to the device",
     Cause.DEVICE_GAP: "pauses of the device between queued operations",
     Cause.DEVICE_WAIT: "waits inside the device",
-    Cause.OUTSIDE_EVENTS: "no events recorded on that thread",
+    Cause.OUTSIDE_EVENTS: "no events recorded",
     Cause.UNATTRIBUTED: "launches that are not in the file",
     Cause.COMMUNICATION_ONLY: "communication that nothing hides",
     Cause.COPY_ONLY: "copies that nothing hides",
 }
 """Causes as they stand in sentences."""
-_REST = (Cause.OUTSIDE_EVENTS, Cause.UNATTRIBUTED)
+_REST = {
+    Cause.OUTSIDE_EVENTS: "no events recorded on the launching thread",
+    Cause.UNATTRIBUTED: "launches that are not in the file",
+}
+"""Causes that are no answer, and what they are."""
 _OBSERVED = frozenset({Cause.PYTHON, Cause.FRAMEWORK, Cause.LAUNCH_CALL, Cause.API_CALL})
 
 
+@dataclass(frozen=True, slots=True)
+class _Costly:
+    """A sentence about what one frame, or where there is none one cause, costs on one device."""
+
+    share: float
+    subject: str
+    device: int
+    finding: Finding
+
+
 class IdleFindings:
-    """Gathers sentences device by device; the costliest come first."""
+    """Gathers sentences device by device; the costliest come first, one a frame."""
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
-        self._costly: list[tuple[float, Finding]] = []
+        self._costly: list[_Costly] = []
         self._others: list[Finding] = []
+        self._refills: list[Finding] = []
+        self._devices: list[str] = []
+        self._per_step: set[bool] = set()
+        self._without_stacks: list[str] = []
+        self._sources: set[str] = set()
+        self._costs: list[dict[str, int]] = []
 
     def sentences(self) -> list[Finding]:
         """What to say."""
-        costly = sorted(self._costly, key=lambda item: -item[0])
-        return [finding for _, finding in costly[:MOST_SENTENCES]] + self._others
+        said: dict[str, Finding] = {}
+        for costly in sorted(self._costly, key=lambda c: -c.share):
+            if costly.subject not in said and len(said) < MOST_SENTENCES:
+                said[costly.subject] = replace(costly.finding, text=costly.finding.text + self._elsewhere(costly))
+        return [*said.values(), *self._refills, *self._no_stacks(), *self._others]
+
+    def _no_stacks(self) -> list[Finding]:
+        """Says that no code can be named, where that would help."""
+        if not self._without_stacks:
+            return []
+        how = " or ".join(f"`traceanalyzer howto {source}`" for source in sorted(self._sources))
+        text = (
+            f"no Python stacks were recorded on {_listed(self._without_stacks)}, so that no line of code can be named,"
+            f" only ranges and operators; {how} says how to record them"
+        )
+        return [Finding("no_stacks", text)]
+
+    def _elsewhere(self, costly: _Costly) -> str:
+        """What the same costs on the other devices."""
+        others = [k for k in range(len(self._devices)) if k != costly.device]
+        if not others or len(self._per_step) > 1:
+            return ""
+        costs = sorted(self._costs[k].get(costly.subject, 0) / 1e6 for k in others)
+        where = self._devices[others[0]] if len(others) == 1 else f"the other {len(others)} {self._kind()}"
+        if not costs[-1]:
+            return f"; none on {where}"
+        low, high = f"{costs[0]:,.1f}", f"{costs[-1]:,.1f}"
+        return f"; {low} ms on {where}" if low == high else f"; {low} to {high} ms on {where}"
+
+    def _kind(self) -> str:
+        return (
+            "ranks" if all(device.startswith("rank ") and "," not in device for device in self._devices) else "devices"
+        )
 
     def add(self, account: DeviceAccount, names: dict[tuple[int, int], str]) -> None:
         """Looks at a device."""
@@ -60,22 +119,41 @@ class IdleFindings:
         if not span:
             return
         where, rank = self._where(account), account.device.rank
+        everything = account.charged()
+        self._devices.append(where)
+        self._per_step.add(account.n_steps > 0)
+        self._costs.append(_costs(everything))
         if idle <= BUSY_SHARE * span:
             text = f"{where} is idle for {100 * idle / span:.2f} % of its span: it is kept busy"
+            compute = account.part.ops.lane_ns(Lane.COMPUTE)
+            if compute < HIDDEN_SHARE * span:
+                text = (
+                    f"on {where} something runs all the time but for {100 * idle / span:.2f} % of its span, yet compute"
+                    f" kernels only for {100 * compute / span:.1f} % of it: --lane compute says what they wait for"
+                )
             if self._scope.selection.lane == "compute":
                 text = f"{where}: compute kernels run all the time but for {100 * idle / span:.2f} % of the span"
             self._others.append(Finding("device_busy", text, rank, idle))
             return
-        for blamed in account.blamed():
+        for blamed in everything:
             share = _share(account, blamed)
             if share >= BUSY_SHARE:
+                self._without(account, where)
                 finding = Finding(self._code(blamed), self._sentence(account, blamed, names), rank, blamed.idle_ns)
-                self._costly.append((share, finding))
+                self._costly.append(_Costly(share, _subject(blamed), len(self._devices) - 1, finding))
+        self._refills += self._refill(account, where)
         self._others += self._uncounted(account, where, span)
         self._others += self._lock(account, where, span)
         self._others += self._profiler(account, where, span)
         self._others += self._rest(account, where, idle)
         self._others += self._observer(account, where, idle)
+
+    def _without(self, account: DeviceAccount, where: str) -> None:
+        """Notes a device whose idle time has no line of code because no stacks were recorded."""
+        device = account.device
+        if where not in self._without_stacks and not records_stacks(self._scope, device.capture):
+            self._without_stacks.append(where)
+            self._sources.add(device.source)
 
     def _where(self, account: DeviceAccount) -> str:
         device, several = account.device, len(self._scope.devices) > len({d.rank for d in self._scope.devices})
@@ -102,13 +180,36 @@ class IdleFindings:
             idle = account.idle_ns
             amount, spread = f"{blamed.idle_ns / 1e6:,.1f} ms of {idle / 1e6:,.1f} ms idle on {where}", ""
         thread = _largest(blamed.threads) if blamed.threads else -1
-        who = f"{blamed.blame}, {WORDS[cause]}" if blamed.blame else f"{WORDS[cause]}, outside of code of yours"
-        if blamed.blame is None and (waiting := account.waiting_blame()):
-            who += f" ({waiting} waits for it in a backward pass)"
+        who = f"{blamed.blame}, {WORDS[cause]}" if blamed.blame else self._blameless(account, blamed, cause)
         on = f" on {thread_text(account, thread, names)}" if thread >= 0 else ""
         rest = [f"{100 * ns / blamed.idle_ns:.0f} % {Cause(c).text}" for c, ns in _sorted(blamed.causes) if c != cause]
         also = f"; also {', '.join(rest[:2])}" if rest and blamed.causes[cause] < 0.9 * blamed.idle_ns else ""
         return f"{amount} ({100 * share:.1f} % of {whole}): {who}{on}{spread}{also}"
+
+    def _blameless(self, account: DeviceAccount, blamed: Blamed, cause: Cause) -> str:
+        """What idle time is that no code of the user owns."""
+        if within := account.mostly_in(cause):
+            who = f"{WORDS[cause]}, in {within}"
+        elif cause in _REST or self._where(account) in self._without_stacks:
+            who = WORDS[cause]
+        else:
+            who = f"{WORDS[cause]}, outside of code of yours"
+        waiting = account.waiting_blame(0.5 * blamed.idle_ns)
+        return f"{who} ({waiting} waits for it in a backward pass)" if waiting else who
+
+    def _refill(self, account: DeviceAccount, where: str) -> list[Finding]:
+        """What synchronising calls cost after they returned, where there are more than a step can do without."""
+        found = account.refilled()
+        whole, each = (account.step_ns, "per step ") if account.n_steps > 0 else (account.span_ns, "")
+        if found is None or not whole or found.calls <= CALLS_A_STEP or found.cost_ns < BUSY_SHARE * whole:
+            return []
+        blame = account.blame_text(found.call)
+        text = (
+            f"{found.cost_ns / 1e6:,.1f} ms of this {each}on {where} ({100 * found.cost_ns / whole:.1f} %) is refill:"
+            f" {found.calls:,.0f} calls{' a step' if each else ''} wait until the device is empty, and launches begin"
+            f" anew after each; mostly {account.text(found.call)}{f' in {blame}' if blame else ''}"
+        )
+        return [Finding("refill", text, account.device.rank, round(found.cost_ns))]
 
     def _uncounted(self, account: DeviceAccount, where: str, span: int) -> list[Finding]:
         """Idle time that no cost of a step holds."""
@@ -155,10 +256,10 @@ class IdleFindings:
     def _rest(self, account: DeviceAccount, where: str, idle: int) -> list[Finding]:
         out = []
         causes = self._of_causes(account)
-        for cause in _REST:
+        for cause, meaning in _REST.items():
             ns = causes.get(int(cause), 0)
             if ns >= 0.01 * idle:
-                text = f"{100 * ns / idle:.0f} % of the idle time of {where} is {cause.text}: {WORDS[cause]}"
+                text = f"{100 * ns / idle:.0f} % of the idle time of {where} is {cause.text}: {meaning}"
                 out.append(Finding(cause.text, text, account.device.rank, ns))
         return out
 
@@ -173,6 +274,23 @@ class IdleFindings:
             " were recorded, which slows the host: a capture without stacks tells how much of it is real"
         )
         return [Finding("observer_effect", text, account.device.rank, None)]
+
+
+def _listed(places: Sequence[str]) -> str:
+    return places[0] if len(places) == 1 else f"{', '.join(places[:-1])} and {places[-1]}"
+
+
+def _subject(blamed: Blamed) -> str:
+    return blamed.blame or Cause(_largest(blamed.causes)).text
+
+
+def _costs(everything: Sequence[Blamed]) -> dict[str, int]:
+    """Cost of each subject, per step where there are steps."""
+    costs: dict[str, int] = {}
+    for blamed in everything:
+        cost = blamed.idle_ns if blamed.gain_ns is None else blamed.gain_ns
+        costs[_subject(blamed)] = costs.get(_subject(blamed), 0) + cost
+    return costs
 
 
 def _share(account: DeviceAccount, blamed: Blamed) -> float:

@@ -34,7 +34,7 @@ class Gaps:
     start: Ints
     end: Ints
     next_op: NDArray[np.int32]
-    thread: NDArray[np.int16]
+    thread: NDArray[np.int32]
     launch: NDArray[np.int32]
     threads: list[LaunchingThread]
 
@@ -50,10 +50,10 @@ def find_gaps(scope: Scope, tree: StackTree, ops: Operations) -> Gaps:
     start, end = ops.gaps()
     next_op = np.minimum(np.searchsorted(ops.start, end, side="left"), max(len(ops) - 1, 0)).astype(np.int32)
     launch = ops.launch[next_op] if len(ops) else np.zeros(0, np.int64)
-    owner, place = np.full(len(launch), -1, np.int16), np.full(len(launch), -1, np.int32)
+    owner, place = np.full(len(launch), -1, np.int32), np.full(len(launch), -1, np.int32)
     left = np.flatnonzero(launch != NULL)
     threads: list[LaunchingThread] = []
-    for process, thread in _calling_threads(scope, ops.device.capture) if len(left) else []:
+    for process, thread in calling_threads(scope, ops.device.capture) if len(left) else []:
         if not len(left):
             break
         events = ThreadEvents(scope, tree, ops.device.capture, process, thread)
@@ -66,7 +66,8 @@ def find_gaps(scope: Scope, tree: StackTree, ops: Operations) -> Gaps:
     return Gaps(start, end, next_op, owner, place, threads)
 
 
-def _calling_threads(scope: Scope, capture: int) -> list[tuple[int, int]]:
+def calling_threads(scope: Scope, capture: int) -> list[tuple[int, int]]:
+    """(process, thread) of the threads of a capture that launched, those with most calls first."""
     return scope.connection.execute(
         f"""SELECT process, thread FROM stored.cpu_events
         WHERE capture = ? AND kind = {int(EventKind.API_CALL)} AND process IS NOT NULL AND thread IS NOT NULL

@@ -78,25 +78,25 @@ def _texts(tree: StackTree, by: str) -> Callable[[int], str]:
     return text_of
 
 
-def joined_groups(scope: Scope, rows: list[GroupRow]) -> list[tuple[object, ...]]:
-    """Rows of the table, the largest first; those of a rank join its devices."""
+def joined_groups(scope: Scope, rows: list[GroupRow], whole: dict[tuple[int, int], int]) -> list[tuple[object, ...]]:
+    """Rows of the table, the largest first; those of a rank join its devices.
+
+    `whole` is the idle time of each device (capture, device), which shares are of.
+    """
     by = scope.selection.by
     if by == "rank":
         sums: dict[str, tuple[int | None, int, int]] = {}
         for _, rank, _, key, idle, count in rows:
             known = sums.get(key, (rank, 0, 0))
             sums[key] = rank, known[1] + idle, known[2] + count
-        total = sum(idle for _, idle, _ in sums.values())
+        total = sum(whole.values())
         found: list[tuple[object, ...]] = [
             (None, rank, None, by, key, idle, idle / total if total else None, count)
             for key, (rank, idle, count) in sums.items()
         ]
     else:
-        totals: dict[tuple[int, int], int] = {}
-        for capture, _, device, _, idle, _ in rows:
-            totals[capture, device] = totals.get((capture, device), 0) + idle
         found = [
-            (capture, rank, device, by, key, idle, idle / totals[capture, device], count)
+            (capture, rank, device, by, key, idle, idle / whole[capture, device], count)
             for capture, rank, device, key, idle, count in rows
         ]
     found.sort(key=lambda r: (-int(str(r[5])), str(r[0]), str(r[2]), str(r[4])))

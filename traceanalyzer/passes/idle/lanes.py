@@ -8,10 +8,11 @@ from numpy.typing import NDArray
 
 from traceanalyzer.numeric.intervals import intersect
 from traceanalyzer.passes.causes import Cause
+from traceanalyzer.passes.idle.launch_stacks import launch_stacks
 from traceanalyzer.passes.idle.pieces import Pieces, checked, joined, made, merged
 from traceanalyzer.passes.idle.stacks import StackTree
 from traceanalyzer.passes.idle.sweep import Attribution, attribute
-from traceanalyzer.passes.operations import Operations, busy_without_compute, load_operations
+from traceanalyzer.passes.operations import NULL, Operations, busy_without_compute, load_operations
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.passes.step_marks import step_window, with_steps
 from traceanalyzer.schema.kinds import Lane
@@ -23,9 +24,9 @@ Ints = NDArray[np.int64]
 class DeviceGaps:
     """Operations and gaps of one device on the selected lane.
 
-    `start`, `end` are the gaps of the lane and `next_op` the operations that end them; `thread_numbers` are the places
-    of their launching threads in `attribution.gaps.threads` (-1: not known). `pieces` begins to go over all pieces, in
-    chunks, in order. Their `gap` counts these gaps.
+    `start`, `end` are the gaps of the lane and `next_op` the operations that end them (-1: none); `thread_numbers` are
+    the places of their launching threads in `attribution.gaps.threads` (-1: not known). `pieces` begins to go over all
+    pieces, in chunks, in order. Their `gap` counts these gaps.
     """
 
     device: DeviceOfCapture
@@ -33,9 +34,16 @@ class DeviceGaps:
     start: Ints
     end: Ints
     next_op: NDArray[np.int32]
-    thread_numbers: Callable[[], NDArray[np.int16]]
+    thread_numbers: Callable[[], NDArray[np.int32]]
     pieces: Callable[[], Iterator[Pieces]]
     attribution: Attribution
+    of_device: bool
+    """Whether these are the gaps of the device itself, numbered as those of the attribution."""
+
+    @property
+    def step(self) -> Ints:
+        """The step of each gap: that of the operation which ends it; `NULL` where there is none."""
+        return np.append(self.ops.step, NULL)[self.next_op]
 
     def threads_of(self, gaps: NDArray[np.integer]) -> list[int | None]:
         """The thread that launched the operation which ends each of some gaps."""
@@ -59,38 +67,46 @@ def devices_with_gaps(scope: Scope, tree: StackTree) -> Iterator[DeviceGaps]:
             continue
         found = attribute(scope, tree, ops)
         if scope.selection.lane == "compute":
-            yield _on_compute_lane(device, found)
+            yield _on_compute_lane(scope, tree, found)
         else:
             yield _on_device_lane(device, found)
 
 
 def _on_device_lane(device: DeviceOfCapture, found: Attribution) -> DeviceGaps:
     gaps = found.gaps
-    return DeviceGaps(device, found.ops, gaps.start, gaps.end, gaps.next_op, lambda: gaps.thread, found.pieces, found)
+    own = (gaps.start, gaps.end, gaps.next_op, lambda: gaps.thread)
+    return DeviceGaps(device, found.ops, *own, found.pieces, found, of_device=True)
 
 
-def _on_compute_lane(device: DeviceOfCapture, found: Attribution) -> DeviceGaps:
+def _on_compute_lane(scope: Scope, tree: StackTree, found: Attribution) -> DeviceGaps:
     """The holes between compute kernels; their device-idle part keeps its causes, the rest is what else ran."""
     ops, gaps = found.ops, found.gaps
     start, end = ops.gaps_without(Lane.COMPUTE)
-    next_op = np.minimum(np.searchsorted(ops.start, end, side="left"), len(ops) - 1).astype(np.int32)
+    compute = np.flatnonzero((ops.lane == int(Lane.COMPUTE)) & (ops.end > ops.start))
+    at = np.append(ops.start[compute], np.iinfo(np.int64).max)
+    next_at = np.searchsorted(at[:-1], end, side="left")
+    next_op = np.where(at[next_at] == end, np.append(compute, -1)[next_at], -1).astype(np.int32)
 
-    def thread_numbers() -> NDArray[np.int16]:
+    def thread_numbers() -> NDArray[np.int32]:
         inner = np.searchsorted(gaps.end, end)
         ends_device_gap = np.append(gaps.end, -1)[inner] == end
-        return np.where(ends_device_gap, np.append(gaps.thread, -1)[inner], -1).astype(np.int16)
+        return np.where(ends_device_gap, np.append(gaps.thread, -1)[inner], -1).astype(np.int32)
 
     def pieces() -> Iterator[Pieces]:
-        return checked(map(merged, _compute_pieces(found, start, end)), start, end)
+        return checked(map(merged, _compute_pieces(scope, tree, found, start, end)), start, end)
 
-    return DeviceGaps(device, ops, start, end, next_op, thread_numbers, pieces, found)
+    return DeviceGaps(ops.device, ops, start, end, next_op, thread_numbers, pieces, found, of_device=False)
 
 
-def _compute_pieces(found: Attribution, start: Ints, end: Ints) -> Iterator[Pieces]:
+def _compute_pieces(scope: Scope, tree: StackTree, found: Attribution, start: Ints, end: Ints) -> Iterator[Pieces]:
     beside = []
-    for busy, cause in zip(busy_without_compute(found.ops), (Cause.COMMUNICATION_ONLY, Cause.COPY_ONLY), strict=True):
-        low, high = intersect(start, end, *busy)
-        beside.append(made(np.searchsorted(start, low, side="right") - 1, low, high, int(cause)))
+    causes = ((Lane.COMMUNICATION, Cause.COMMUNICATION_ONLY), (Lane.COPY, Cause.COPY_ONLY))
+    for busy, (lane, cause) in zip(busy_without_compute(found.ops), causes, strict=True):
+        which, begun, until = _of_each(found.ops, lane)
+        low, high = intersect(*intersect(start, end, *busy), begun, until)
+        own = launch_stacks(scope, tree, found.ops, which, found.gaps)
+        node = own[np.searchsorted(begun, low, side="right") - 1]
+        beside.append(made(np.searchsorted(start, low, side="right") - 1, low, high, int(cause), node))
     other = joined(beside)
     # A gap of the lane is told once all gaps of the device inside it are: it may hold several of them.
     told, kept = 0, []
@@ -107,3 +123,12 @@ def _compute_pieces(found: Attribution, start: Ints, end: Ints) -> Iterator[Piec
     rest = joined([*kept, other.take(slice(told, None))])
     if len(rest):
         yield rest
+
+
+def _of_each(ops: Operations, lane: Lane) -> tuple[NDArray[np.intp], Ints, Ints]:
+    """The union of a lane, each part with the operation that began first of those that run: operation, start, end."""
+    which = np.flatnonzero(ops.lane == int(lane))
+    done = np.maximum.accumulate(ops.end[which])
+    begun = np.maximum(ops.start[which], np.append(np.iinfo(np.int64).min, done[:-1])[: len(which)])
+    long = done > begun
+    return which[long], begun[long], done[long]

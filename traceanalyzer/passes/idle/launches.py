@@ -47,7 +47,8 @@ def _first_launches(scope: Scope, ops: Operations, process: int, names: NDArray[
             LEFT JOIN stored.cpu_events e ON e.capture = o.capture AND e.event_id = o.launch_event_id
             WHERE o.capture = ? AND o.process = ? AND o.kind = {int(OpKind.KERNEL)}
                 AND o.name IN (SELECT unnest(?::BIGINT[]))
-            GROUP BY o.name HAVING count(*) = count(o.launch_event_id)""",
+            GROUP BY o.name HAVING coalesce(min(o.start_ns) FILTER (o.launch_event_id IS NULL)
+                > min(o.start_ns) FILTER (o.launch_event_id IS NOT NULL), true)""",
             [ops.device.capture, process, names],
         ).fetchall()
     )

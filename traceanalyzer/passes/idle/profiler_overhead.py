@@ -13,6 +13,8 @@ def load_overhead(scope: Scope, capture: int, process: int, thread: int) -> Step
 
     Where its loading of libraries and other work overlap, the loading decides.
     """
+    if not scope.holds("cpu_events", capture, f"kind = {int(EventKind.OVERHEAD)}"):
+        return NOTHING
     got = scope.connection.execute(
         f"""SELECT start_ns, end_ns, coalesce(name, -1)::INTEGER AS name FROM stored.cpu_events
         WHERE capture = $capture AND kind = {int(EventKind.OVERHEAD)} AND end_ns > start_ns

@@ -6,6 +6,7 @@ again launched before the one before it on the device ends.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from traceanalyzer.passes.causes import Cause
 from traceanalyzer.passes.idle.copies import Copies
 from traceanalyzer.passes.idle.gaps import Gaps
+from traceanalyzer.passes.idle.stacks import NO_STACK
 from traceanalyzer.passes.operations import Operations
 
 Ints = NDArray[np.int64]
@@ -22,15 +24,25 @@ CAUSES = frozenset({Cause.FRAMEWORK, Cause.API_CALL, Cause.LAUNCH_CALL, Cause.LA
 IS_REFILL = np.array([cause in CAUSES for cause in Cause], np.bool_)
 
 
-def refilling(ops: Operations, gaps: Gaps, copies: Copies, copy_of: Sequence[NDArray[np.int32]]) -> NDArray[np.bool_]:
+@dataclass(frozen=True, slots=True)
+class Refill:
+    """Of each gap: whether a blocking call drained it; whether it is refilled, and after the call of which stack."""
+
+    drained: NDArray[np.bool_]
+    refilled: NDArray[np.bool_]
+    call: NDArray[np.int32]
+
+
+def find_refill(ops: Operations, gaps: Gaps, copies: Copies, copy_of: Sequence[NDArray[np.int32]]) -> Refill:
     """In which gaps the device is refilled. `copy_of` are the copies of each thread's events.
 
     What runs without a gap before it was launched before its predecessor ended. Operations of no length split no gap,
     and are none of these either.
     """
     drained, goes_on = np.zeros(len(gaps), bool), np.zeros(len(gaps), bool)
+    node = np.full(len(gaps), NO_STACK, np.int32)
     if not len(gaps):
-        return drained
+        return Refill(drained, drained, node)
     alone = np.append(False, np.diff(np.cumsum(ops.end > ops.start)[gaps.next_op]) == 1)
     for number, thread in enumerate(gaps.threads):
         mine = np.flatnonzero(gaps.thread == number)
@@ -43,11 +55,15 @@ def refilling(ops: Operations, gaps: Gaps, copies: Copies, copy_of: Sequence[NDA
         until = np.where(waits[events.node[call]], end, np.minimum(copies.blocks_until(copy[call]), end))
         start = events.start[call]
         blocks = until > start
-        start, until = start[blocks], np.maximum.accumulate(until[blocks])
+        call, start, until = call[blocks], start[blocks], until[blocks]
+        latest = np.maximum.accumulate(until)
+        longest = np.maximum.accumulate(np.where(until == latest, np.arange(len(until)), 0))
         if len(start):
             k = np.searchsorted(start, gaps.start[mine], side="right") - 1
-            drained[mine] = (k >= 0) & (until[np.maximum(k, 0)] > gaps.start[mine])
+            drained[mine] = (k >= 0) & (latest[np.maximum(k, 0)] > gaps.start[mine])
+            node[mine] = events.node[call[longest[np.maximum(k, 0)]]]
     place = np.arange(len(gaps))
     last_drained = np.maximum.accumulate(np.where(drained, place, -1))
     last_break = np.maximum.accumulate(np.where(goes_on, -1, place))
-    return (last_drained >= last_break) & (last_drained >= 0)
+    refilled = (last_drained >= last_break) & (last_drained >= 0)
+    return Refill(drained, refilled, np.where(refilled, node[last_drained], NO_STACK).astype(np.int32))

@@ -30,6 +30,8 @@ def load_native_samples(scope: Scope, capture: int, process: int, thread: int) -
 
 
 def _samples(scope: Scope, capture: int, process: int, thread: int, kind: SampleKind) -> tuple[Ints, NDArray[np.int32]]:
+    if not scope.holds("samples", capture):
+        return np.zeros(0, np.int64), np.zeros(0, np.int32)
     got = scope.connection.execute(
         f"""SELECT t_ns, any_value(node_id)::INTEGER AS node FROM stored.samples
         WHERE capture = ? AND process = ? AND thread = ? AND kind = {int(kind)} AND node_id IS NOT NULL

@@ -49,6 +49,8 @@ def thread_rows(scope: Scope, account: DeviceAccount, names: dict[tuple[int, int
 
 
 def _scheduled(scope: Scope, capture: int, process: int, thread: int) -> tuple[float | None, ...]:
+    if not scope.holds("sched_slices", capture):
+        return None, None, None
     row = first_row(
         scope.connection.execute(
             f"""SELECT sum(end_ns - start_ns) FILTER (WHERE state = {int(ThreadState.RUNNING)}),

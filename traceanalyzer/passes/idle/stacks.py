@@ -21,7 +21,9 @@ _NATIVE = 255
 """Kind of frames of native code."""
 _MADE = frozenset({EventKind.API_CALL, EventKind.OS_CALL, EventKind.HOST_COMMUNICATION, _NATIVE})
 """Kinds of what a frame of Python made: it is inside of that frame, whatever recorded the two."""
-_BACKWARD = re.compile("backward", re.IGNORECASE)
+_BACKWARD = re.compile(r"\W*+[\w.:]*backward[\w.:]*(?:\(\))?(?:\W+(?:pass|step|call))?[\W\d]*", re.IGNORECASE)
+"""A range that is a backward pass, and not one that only speaks of it."""
+_MOST_OF_NAME = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ class StackTree:
 
     def __init__(self, scope: Scope) -> None:
         selection = scope.selection
+        self._step_range = re.compile(selection.step_range) if selection.step_range else None
         self._input_range = re.compile(selection.input_range) if selection.input_range else None
         self._user_code = re.compile(selection.user_code) if selection.user_code else None
         self._load(scope)
@@ -61,7 +64,9 @@ class StackTree:
         self._frames: dict[int, list[str]] = {}
         self._under: dict[str, NDArray[np.bool_]] = {}
         self._blame_label: NDArray[np.int32] | None = None
+        self._ranges: Nodes | None = None
         self.stored = len(self.parent)
+        self._unmarked = self._without_marks()
 
     def _load(self, scope: Scope) -> None:
         got = scope.connection.execute(
@@ -120,6 +125,27 @@ class StackTree:
         user_range = self.nearest(self._of_labels(self._label_range))
         self.blame = np.where(frame >= 0, frame, user_range).astype(np.int32)
 
+    def _without_marks(self) -> Nodes | None:
+        """Of each stored stack the same without the ranges that `--step-range` makes step marks; None: all are so."""
+        pattern = self._step_range
+        if pattern is None:
+            return None
+        mark = self.matching(lambda label: label.kind == EventKind.RANGE and bool(pattern.fullmatch(label.text)))
+        marked = np.flatnonzero(self.inside(mark))
+        if not len(marked):
+            return None
+        found = np.arange(len(self.parent) + 1, dtype=np.int32)
+        found[-1] = NO_STACK
+        for node in marked.tolist():  # parents have the smaller numbers
+            above = int(found[self.parent[node]])
+            found[node] = above if mark[node] else self._child(above, int(self.label[node]))
+        self._derive()
+        return found
+
+    def seen(self, nodes: Nodes) -> Nodes:
+        """Stored stacks as they are told: without step marks."""
+        return nodes if self._unmarked is None else self._unmarked[nodes]
+
     def _of_labels(self, values: NDArray[Any]) -> NDArray[Any]:
         return values[self.label] if len(self.label) else values[:0]
 
@@ -174,6 +200,18 @@ class StackTree:
         if self._blame_label is None or len(self._blame_label) < len(self.parent):
             self._blame_label = np.where(self.blame >= 0, self.label[self.blame], -1).astype(np.int32)
         return self._blame_label
+
+    @property
+    def copy_calls(self) -> NDArray[np.bool_]:
+        """Nodes that are calls which copy; one more at the end, for no stack."""
+        return np.append(self.matching(lambda label: label.kind == EventKind.API_CALL and _is_copy(label.text)), False)
+
+    @property
+    def innermost_range(self) -> Nodes:
+        """The innermost node of a range, whoever opened it, on each stack; -1 where there is none."""
+        if self._ranges is None or len(self._ranges) < len(self.parent):
+            self._ranges = self.nearest(self.matching(lambda label: label.kind == EventKind.RANGE))
+        return self._ranges
 
     def path(self, node: int) -> list[int]:
         """Nodes from the outermost to this one; empty for -1."""
@@ -258,10 +296,18 @@ class StackTree:
         def waits(label: Label) -> bool:
             if label.kind == EventKind.PYTHON_FRAME:
                 return "run_backward" in label.text
-            return not frames_recorded and label.kind == EventKind.RANGE and bool(_BACKWARD.search(label.text))
+            return not frames_recorded and label.kind == EventKind.RANGE and _is_backward(label.text)
 
         innermost = self.nearest(self.matching(lambda label: label.kind not in _MADE))
         return np.append(self.matching(waits), False)[innermost]
+
+
+def _is_copy(call: str) -> bool:
+    return "memcpy" in call.lower()
+
+
+def _is_backward(name: str) -> bool:
+    return len(name) <= _MOST_OF_NAME and _BACKWARD.fullmatch(name) is not None
 
 
 def _own_cause(label: Label, input_range: re.Pattern[str] | None) -> int:

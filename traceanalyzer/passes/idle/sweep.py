@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traceanalyzer.passes.causes import LAUNCH_LATENCY_NS, Cause
-from traceanalyzer.passes.idle.backward import load_waiting
+from traceanalyzer.passes.idle.backward import Waiting, load_waiting
 from traceanalyzer.passes.idle.copies import Copies, load_copies
 from traceanalyzer.passes.idle.gaps import Gaps, LaunchingThread, find_gaps
 from traceanalyzer.passes.idle.interpreter_lock import load_lock
 from traceanalyzer.passes.idle.launches import causes_of_launches
 from traceanalyzer.passes.idle.pieces import Pieces, checked, joined, made, merged
 from traceanalyzer.passes.idle.profiler_overhead import load_overhead
-from traceanalyzer.passes.idle.refill import IS_REFILL, refilling
+from traceanalyzer.passes.idle.refill import IS_REFILL, Refill, find_refill
 from traceanalyzer.passes.idle.samples import load_native_samples, load_samples
 from traceanalyzer.passes.idle.stacks import NO_STACK, StackTree
 from traceanalyzer.passes.idle.step_functions import StepFunction
@@ -40,7 +40,7 @@ class Attribution:
     gaps: Gaps
     threads: "list[_Thread]"
     launch_cause: NDArray[np.int8]
-    refill: NDArray[np.bool_]
+    refill: Refill
     unlaunched: Unlaunched
 
     def pieces(self) -> Iterator[Pieces]:
@@ -81,7 +81,7 @@ class Attribution:
         ]
 
     def _with_refill(self, pieces: Pieces) -> Pieces:
-        refill = self.refill[pieces.gap] & IS_REFILL[pieces.cause]
+        refill = self.refill.refilled[pieces.gap] & IS_REFILL[pieces.cause]
         return replace(pieces, refill=refill)
 
 
@@ -97,7 +97,7 @@ class _Thread:
     samples: StepFunction
     native: StepFunction
     lock: StepFunction
-    waiting: StepFunction
+    waiting: Waiting
     sweep: ThreadSweep | None = None
 
     def begin(self) -> None:
@@ -161,10 +161,11 @@ class _Thread:
         bare = _bare(pieces) if self.waiting else None
         if bare is None or not bare.any():
             return [pieces]
-        row, start, end, node = self.waiting.cut(pieces.start[bare], pieces.end[bare])
+        row, start, end, node = self.waiting.node.cut(pieces.start[bare], pieces.end[bare])
         gap = pieces.gap[np.flatnonzero(bare)[row]]
         cause = np.where(node >= 0, int(Cause.FRAMEWORK), int(Cause.OUTSIDE_EVENTS))
-        return [pieces.take(~bare), made(gap, start, end, cause, node)]
+        sampled = self.waiting.sampled.at_instants(start) == 1
+        return [pieces.take(~bare), made(gap, start, end, cause, node, sampled=sampled)]
 
     def _with_native(self, pieces: Pieces) -> list[Pieces]:
         """Where no API call is open, samples of native stacks add their frames, but decide no cause."""
@@ -232,6 +233,6 @@ def attribute(scope: Scope, tree: StackTree, ops: Operations) -> Attribution:
         gaps,
         threads,
         launch_cause=causes_of_launches(scope, ops, gaps),
-        refill=refilling(ops, gaps, copies, [thread.copy_of for thread in threads]),
+        refill=find_refill(ops, gaps, copies, [thread.copy_of for thread in threads]),
         unlaunched=load_unlaunched(scope, ops, gaps),
     )

@@ -42,12 +42,14 @@ class ThreadEvents:
         self._numbers, self._place = event, np.empty(len(order), np.int32)  # numbers ascend as they stand in the file
         self._place[order] = np.arange(len(order), dtype=np.int32)
         self.start, self.length = start[order], length[order]
-        self.node = node[order]
+        self.node = tree.seen(node[order])
         self._add_backtraces(scope, capture, process, thread)
         self.changes = _Changes.load(scope, capture, self)
 
     def _add_backtraces(self, scope: Scope, capture: int, process: int, thread: int) -> None:
         """Puts the recorded back traces of calls between the open ranges and the calls."""
+        if not scope.holds("cpu_events", capture, "backtrace_node_id IS NOT NULL"):
+            return
         got = scope.connection.execute(
             """SELECT event_id::INTEGER AS event, backtrace_node_id::INTEGER AS node FROM stored.cpu_events
             WHERE capture = ? AND process = ? AND thread = ? AND backtrace_node_id IS NOT NULL""",
@@ -133,7 +135,7 @@ class _Changes:
         first = np.zeros(len(events) + 1, np.int32)
         np.cumsum(np.bincount(place[order], minlength=len(events)), out=first[1:])
         changes = np.append(first[1:] > first[:-1], False)
-        return cls(instant[order], np.asarray(got["node"], np.int32)[order], first, changes)
+        return cls(instant[order], events.tree.seen(np.asarray(got["node"], np.int32)[order]), first, changes)
 
     def applied(self, stretch: Stretch) -> Stretch:
         """The same cut where stacks change."""

@@ -31,7 +31,7 @@ class Unlaunched:
         start, end = gaps.start[which], gaps.end[which]
         flying, reason = self.in_flight[which], self.reason[which]
         call = np.iinfo(np.int64).max if self.first_call_ns is None else self.first_call_ns
-        recorded = np.where(flying & (start >= call), start, end)
+        recorded = np.where(flying, np.clip(call, start, end), end)
         late = np.minimum(recorded + LAUNCH_LATENCY_NS, end)
         return joined(
             [

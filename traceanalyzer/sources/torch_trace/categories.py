@@ -48,7 +48,7 @@ _COLLECTION = re.compile(r"python gc\b|garbage[ _]collect", re.IGNORECASE)
 
 _HOST_TO_HOST = re.compile(r"mem(?:ory )?cpy\s*HtoH|copyHostToHost|memcpy\s*\(?Host -> Host", re.IGNORECASE)
 _DIRECTION = re.compile(r"\b([HDPA])(?:to|2)([HDPA])\b|(Host|Device)\s*To\s*(Host|Device)|Peer", re.IGNORECASE)
-_MEMORIES = re.compile(r"\(\s*([A-Za-z ]+?)\s*->\s*([A-Za-z ]+?)\s*\)")
+_MEMORIES = re.compile(r"\(([A-Za-z ]+)->([A-Za-z ]+)\)")
 _MEMORY_KINDS = {
     "pageable": MemoryKind.PAGEABLE,
     "pinned": MemoryKind.PINNED,
@@ -99,8 +99,8 @@ def copy_of(name: str) -> tuple[CopyKind, MemoryKind, MemoryKind]:
     """Direction, source and destination memory of a copy, as its name says them."""
     source = destination = None
     if found := _MEMORIES.search(name):
-        source, destination = (_MEMORY_KINDS.get(side.lower()) for side in found.groups())
-        ends = "".join("D" if side.lower() in ("device", "array") else "H" for side in found.groups())
+        source, destination = (_MEMORY_KINDS.get(side.strip().lower()) for side in found.groups())
+        ends = "".join("D" if side.strip().lower() in ("device", "array") else "H" for side in found.groups())
     else:
         ends = ""
     if found := _DIRECTION.search(name):
