@@ -20,7 +20,15 @@ from traceanalyzer.passes.fitness import spoiled
 from traceanalyzer.passes.query import is_locked, query
 from traceanalyzer.passes.registry import PASSES
 from traceanalyzer.passes.scope import Scope, quality_warnings, resolve
-from traceanalyzer.passes.selection import GROUPINGS, MOST_DIGITS, Selection, parse_ranks, parse_steps, parse_window
+from traceanalyzer.passes.selection import (
+    ALIGNMENTS,
+    GROUPINGS,
+    MOST_DIGITS,
+    Selection,
+    parse_ranks,
+    parse_steps,
+    parse_window,
+)
 from traceanalyzer.schema.tables import SCHEMA_VERSION
 from traceanalyzer.schema.text import storable
 from traceanalyzer.store.database import duckdb_errors, is_about_the_store, one_line, open_to_read
@@ -105,6 +113,10 @@ class TraceSet:
     def ranges(self, **selection: object) -> Answer:
         """What the host and the devices did inside annotations and NVTX ranges: table `ranges`."""
         return self.ask("ranges", **selection)
+
+    def collectives(self, **selection: object) -> Answer:
+        """What ranks communicated and who waited for whom: tables `collectives`, `clocks`, `bandwidth`."""
+        return self.ask("collectives", **selection)
 
     def kernels(self, **selection: object) -> Answer:
         """Which kernels take the time: tables `kernels`, `operations` (copies and memory sets)."""
@@ -212,6 +224,7 @@ _KNOWN = [
     "user_code",
     "under",
     "by",
+    "align",
     "top",
 ]
 
@@ -229,6 +242,9 @@ def make_selection(**given: object) -> Selection:
         raise UsageError(f"--lane {lane}: give device or compute")
     if text["by"] is not None and text["by"] not in GROUPINGS:
         raise UsageError(f"--by {text['by']}: give {', '.join(GROUPINGS)}")
+    align = text["align"] or ALIGNMENTS[0]
+    if align not in ALIGNMENTS:
+        raise UsageError(f"--align {align}: give {', '.join(ALIGNMENTS)}")
     return Selection(
         run=text["run"],
         ranks=parse_ranks(text["rank"]),
@@ -243,6 +259,7 @@ def make_selection(**given: object) -> Selection:
         user_code=text["user_code"],
         under=text["under"],
         by=text["by"],
+        align=align,
         top=number["top"] or 0,
     )
 

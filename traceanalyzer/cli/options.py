@@ -55,9 +55,16 @@ _SELECTION = {
         type=click.Choice(("cause", "stack", "function", "range", "thread", "step", "rank")),
         help="Group idle time by this, as one more table.",
     ),
+    "align": click.option(
+        "--align",
+        type=click.Choice(("collectives", "utc", "none")),
+        default="collectives",
+        show_default=True,
+        help="What puts the clocks of ranks on one: ends of collectives, the time of day, or nothing.",
+    ),
 }
-_SPECIAL = frozenset({"under", "by"})
-"""Options that few questions have; those with them print stacks as well."""
+_SPECIAL = frozenset({"under", "by", "align"})
+"""Options that few questions have; those with `under` print stacks as well."""
 _REPEATED = ("run", "rank", "device", "source", "steps", "window", "step_range")
 """Options that every question of time takes, so that commands which are offered after one repeat them."""
 _OUTPUT = {

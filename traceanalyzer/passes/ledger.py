@@ -3,10 +3,12 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from traceanalyzer.numeric.intervals import intersect, subtract, union
 from traceanalyzer.numeric.nesting import cut_intervals
 from traceanalyzer.passes.answer import Answer, Frame, TableSpec
 from traceanalyzer.passes.causes import Cause
 from traceanalyzer.passes.columns import CAPTURE, DEVICE, RANK, RUN
+from traceanalyzer.passes.communication.ranks import RankCommunication, communication_of
 from traceanalyzer.passes.gaps import nothing_selected
 from traceanalyzer.passes.idle.lanes import DeviceGaps, devices_with_gaps
 from traceanalyzer.passes.idle.stacks import StackTree
@@ -54,16 +56,17 @@ TOTALS = TableSpec(
 def ledger(scope: Scope) -> Answer:
     """Tables `ledger` (by device step) and `totals`. Categories are disjoint and add up to the span, to the ns.
 
-    By priority: compute, communication, copy, idle by cause. Without clocks of several ranks the communication that
-    compute does not hide is `communication_unresolved`.
+    By priority: compute, communication (transfer, unresolved, wait), copy, idle by cause. Communication is split by the
+    waits of `collectives`; what is not matched, or waits for less than clocks may be off, is unresolved.
     """
+    communication = communication_of(scope)
     rows: list[tuple[object, ...]] = []
     totals: list[tuple[object, ...]] = []
     for part in devices_with_gaps(scope, StackTree(scope)):
         device = part.device
         place = (device.run, device.capture, device.rank, device.device)
         low, high = part.ops.span
-        sums = _sums(scope, part)
+        sums = _sums(scope, part, communication)
         if sum(sums.values()) != high - low:
             raise AssertionError("the ledger does not add up to the span")
         span = max(high - low, 1)
@@ -82,10 +85,8 @@ def ledger(scope: Scope) -> Answer:
     )
     if not totals:
         answer.warnings.append(nothing_selected(scope))
-    if any(c == "communication_unresolved" for c in answer.tables["totals"].columns["category"]):
-        answer.warnings.append(
-            "communication that compute does not hide is not yet split into wait and transfer: communication_unresolved"
-        )
+    if "communication_unresolved" in answer.tables["totals"].columns["category"]:
+        answer.warnings += communication.notes
     return answer
 
 
@@ -94,17 +95,22 @@ def _order(item: tuple[tuple[int | None, str], int]) -> tuple[bool, int, int, st
     return step is not None, step or 0, -ns, category
 
 
-def _sums(scope: Scope, part: DeviceGaps) -> dict[tuple[int | None, str], int]:
+def _sums(scope: Scope, part: DeviceGaps, communication: RankCommunication) -> dict[tuple[int | None, str], int]:
     """Time by device step and category."""
     steps = device_steps(with_steps(scope, part.ops))
     at = np.append(steps.start, steps.end[-1:])
     index = np.append(np.arange(len(steps)), -1)
     if not len(steps):
         at, index = np.zeros(0, np.int64), np.zeros(0, np.int64)
-    communication, copy = busy_without_compute(part.ops)
+    exposed, copy = busy_without_compute(part.ops)
     sums = _Sums(at, index, [*steps.step.tolist(), None])
     sums.add("compute", *part.ops.lane_union(Lane.COMPUTE))
-    sums.add("communication_unresolved", *communication)
+    parts = communication.parts_of(part.device.capture, part.device.device)
+    for name in ("transfer", "unresolved", "wait"):
+        low, high = union(*parts[name])
+        sums.add(f"communication_{name}", *intersect(*exposed, low, high))
+        exposed = subtract(*exposed, low, high)
+    sums.add("communication_unresolved", *exposed)
     sums.add("copy", *copy)
     for pieces in part.attribution.pieces():
         for cause in np.unique(pieces.cause).tolist():

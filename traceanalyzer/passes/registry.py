@@ -1,5 +1,6 @@
 """Every pass by the name of its question."""
 
+from traceanalyzer.passes import collectives as _collectives
 from traceanalyzer.passes import gaps as _gaps
 from traceanalyzer.passes import info as _info
 from traceanalyzer.passes import kernels as _kernels
@@ -21,6 +22,9 @@ PASSES: dict[str, Pass] = {
     "kernels": Pass(_kernels.kernels, (_kernels.KERNELS, _kernels.OPERATIONS)),
     "streams": Pass(_streams.streams, (_streams.STREAMS, _streams.OVERLAP, _streams.CONCURRENCY)),
     "launches": Pass(_launches.launches, (_launches.DELAYS, _launches.QUEUES, _launches.DEPTH)),
+    "collectives": Pass(
+        _collectives.collectives, (_collectives.COLLECTIVES, _collectives.CLOCKS, _collectives.BANDWIDTH)
+    ),
     "throughput": Pass(_throughput.throughput, (_throughput.KERNELS, _throughput.ROLLUP), of_profiles=True),
 }
 """A new pass is one module and one line here."""

@@ -14,7 +14,8 @@ class Selection:
 
     `run` None is the newest run, "all" every run. `ranks`, `steps` None are all. `window_ns` counts from the first
     operation of each file, half open. `warmup` None finds the warm-up steps itself. `top` 0 lists all rows. Of idle
-    time `under` keeps what has a matching frame on its stack, and `by` says what it is grouped by.
+    time `under` keeps what has a matching frame on its stack, and `by` says what it is grouped by. `align` says what
+    puts the clocks of ranks on one.
     """
 
     run: str | None = None
@@ -30,8 +31,12 @@ class Selection:
     user_code: str | None = None
     under: str | None = None
     by: str | None = None
+    align: str = "collectives"
     top: int = 20
 
+
+ALIGNMENTS = ("collectives", "utc", "none")
+"""What puts the clocks of ranks on one: the ends of collectives, the time of day of the files, or nothing."""
 
 MOST_DIGITS = 18
 """Digits of a number that surely fits into 64 bits."""

@@ -38,6 +38,7 @@ COMMANDS = (
     Entry("streams", "GPU", "How busy the streams are, and what runs at the same time."),
     Entry("launches", "GPU", "How long launches take to start, and how many wait in the queue."),
     Entry("throughput", "GPU", "What limits each kernel that ncu profiled."),
+    Entry("collectives", "Ranks", "Who waits for whom, and how fast the transfers are."),
     Entry("info", "Data", "What was captured, and which questions it can answer."),
     Entry("sql", "Data", "Ask the store in SQL; nothing is changed."),
     Entry("export", "Data", "Write tables and results as Parquet or Arrow files."),

@@ -174,6 +174,30 @@ VIEWS = {
         },
         hints=(("traceanalyzer gaps --under RANGE", "why the GPUs were idle inside of one"),),
     ),
+    "collectives": View(
+        shown=("collectives", "clocks", "bandwidth"),
+        columns={
+            "collectives": (
+                "kind",
+                "bytes",
+                "duration_ns",
+                "wait_ns",
+                "transfer_ns",
+                "rank",
+                "last_rank",
+                "step",
+                "ordinal",
+                "group",
+            ),
+        },
+        spare={"collectives": ("ordinal", "bytes")},
+        nulls={"wait_ns": "unresolved"},
+        hints=(
+            ("traceanalyzer imbalance", "which rank is late, and why"),
+            ("traceanalyzer collectives --table bandwidth", "how fast each kind and size is"),
+            ("traceanalyzer ledger", "waiting and transfer beside everything else"),
+        ),
+    ),
     "kernels": View(
         columns={
             "kernels": (

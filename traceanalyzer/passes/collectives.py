@@ -1,0 +1,227 @@
+"""Collectives: what ranks communicated, how much of it was waiting for whom, and how fast the transfer was."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
+from traceanalyzer.passes.communication.clocks import Clock
+from traceanalyzer.passes.communication.kinds import Kind, bus_factor
+from traceanalyzer.passes.communication.matching import NONE
+from traceanalyzer.passes.communication.operations import UNKNOWN
+from traceanalyzer.passes.communication.ranks import RankCommunication, communication_of
+from traceanalyzer.passes.gaps import no_timeline
+from traceanalyzer.passes.operations import NULL, window_of
+from traceanalyzer.passes.scope import Scope
+from traceanalyzer.schema.column import Column, Type
+from traceanalyzer.units import Unit, format_value
+
+Ints = NDArray[np.int64]
+
+COLLECTIVES = TableSpec(
+    "collectives",
+    "Operations that communicate, the longest wait first: a row for each rank of each collective.",
+    (
+        Column("group", Type.TEXT, "Process group or communicator."),
+        Column("ordinal", Type.INT64, "Order on the group, the same on all ranks; null where it is not known."),
+        Column("kind", Type.TEXT, "all_reduce, all_gather, reduce_scatter, all_to_all, barrier, broadcast, send ..."),
+        Column("dtype", Type.TEXT, "Data type, as the source names it."),
+        Column("elements", Type.INT64, "Elements of the whole array.", Unit.COUNT),
+        Column("bytes", Type.INT64, "Size of the whole array, as nccl-tests counts it.", Unit.BYTES),
+        Column("ranks", Type.TEXT, "Ranks that were recorded in it (a list)."),
+        Column("rank", Type.INT64, "Rank of this row."),
+        Column("capture", Type.INT32, "Capture: `captures.capture`."),
+        Column("device", Type.INT32, "Device of the capture."),
+        Column("op_id", Type.INT64, "Operation: `gpu_ops.op_id`."),
+        Column("step", Type.INT64, "Step in which it was launched."),
+        Column("start_ns", Type.INT64, "Start, on the capture's own clock.", Unit.NS),
+        Column("duration_ns", Type.INT64, "Length.", Unit.NS),
+        Column("wait_ns", Type.INT64, "Part in which it waits for another rank; null if unresolved.", Unit.NS),
+        Column("transfer_ns", Type.INT64, "The rest; null if unresolved.", Unit.NS),
+        Column(
+            "resolved",
+            Type.BOOL,
+            "Whether the wait can be told: the collective is matched, and it is no less than what clocks may be off.",
+        ),
+        Column("last_rank", Type.INT64, "Rank that came last; null where the collective is not matched."),
+    ),
+)
+CLOCKS = TableSpec(
+    "clocks",
+    "Clock of each rank against that of the first one of its component.",
+    (
+        Column("rank", Type.INT64, "Rank."),
+        Column("offset_ns", Type.INT64, "What its clock shows more, in the middle of its window.", Unit.NS),
+        Column("drift_ppm", Type.FLOAT64, "How much faster it runs, in parts per million; 0 where it cannot be told."),
+        Column("residual_p50_ns", Type.INT64, "By how much ends of collectives disagree: median.", Unit.NS),
+        Column("residual_p95_ns", Type.INT64, "The same, 95th percentile: shorter waits are unresolved.", Unit.NS),
+        Column("component", Type.INT64, "Ranks of one component are on one clock; null: nothing is known."),
+        Column("n_collectives", Type.INT64, "Collectives that it was estimated from.", Unit.COUNT),
+    ),
+    cut=False,
+)
+BANDWIDTH = TableSpec(
+    "bandwidth",
+    "Bandwidth of collectives by group, kind and size, from the transfer of the last arriver (medians).",
+    (
+        Column("group", Type.TEXT, "Process group or communicator."),
+        Column("kind", Type.TEXT, "Kind."),
+        Column("bytes", Type.INT64, "Size of the whole array.", Unit.BYTES),
+        Column("count", Type.INT64, "Collectives.", Unit.COUNT),
+        Column("transfer_ns", Type.INT64, "Transfer time of the last arriver.", Unit.NS),
+        Column("algbw_gbs", Type.FLOAT64, "Size by transfer time, in 1e9 bytes per second.", Unit.GB_PER_S),
+        Column("busbw_gbs", Type.FLOAT64, "The same by nccl-tests' factor: what a link carries.", Unit.GB_PER_S),
+    ),
+)
+
+
+def collectives(scope: Scope) -> Answer:
+    """Tables `collectives`, `clocks`, `bandwidth`. Times in ns; starts are on each capture's own clock."""
+    found = communication_of(scope)
+    of, waits = found.matches.communication, found.waits
+    shown = _shown(scope, found)
+    order = shown[np.lexsort((of.op_id[shown], of.capture[shown], -waits.wait[shown] * waits.resolved[shown]))]
+    answer = Answer(
+        "collectives",
+        {
+            "collectives": Frame.of_rows(COLLECTIVES, _rows(found, order)),
+            "clocks": Frame.of_rows(CLOCKS, [_clock_row(clock) for _, clock in sorted(found.clocks.items())]),
+            "bandwidth": Frame.of_rows(BANDWIDTH, _bandwidth(found, shown)),
+        },
+        warnings=[*scope.warnings, *found.notes] if len(of) else list(scope.warnings),
+        default_table="collectives",
+        notes=[scope.note()],
+    )
+    answer.findings += _findings(found, shown)
+    if not len(of):
+        answer.warnings.append(no_timeline(scope) or "no operation communicates in what is selected")
+    return answer
+
+
+def _shown(scope: Scope, found: RankCommunication) -> NDArray[np.intp]:
+    """Operations of the selected ranks, devices, steps and window."""
+    of = found.matches.communication
+    places = {(d.capture, d.device) for d in scope.devices}
+    pairs = np.stack((of.capture, of.device), 1)
+    distinct, inverse = np.unique(pairs, axis=0, return_inverse=True) if len(of) else (pairs, np.zeros(0, np.intp))
+    able = np.array([tuple(pair) in places for pair in distinct.tolist()], np.bool_)[inverse.reshape(-1)]
+    if scope.selection.steps is not None:
+        low, high = scope.selection.steps
+        able &= (of.step >= low) & (of.step <= high)
+    if scope.selection.window_ns is not None:
+        for capture in np.unique(of.capture).tolist():
+            window = window_of(scope, capture)
+            if window is not None:
+                able &= (of.capture != capture) | ((of.end > window[0]) & (of.start < window[1]))
+    return np.flatnonzero(able)
+
+
+def _or_none(value: int) -> int | None:
+    return None if value == NULL else value
+
+
+def _rows(found: RankCommunication, which: NDArray[np.intp]) -> list[tuple[object, ...]]:
+    of, waits, matches = found.matches.communication, found.waits, found.matches
+    members, number = matches.members()
+    ranks: dict[int, list[int]] = {}
+    for k, rank in zip(number.tolist(), of.rank[members].tolist(), strict=True):
+        ranks.setdefault(k, []).append(rank)
+    rows: list[tuple[object, ...]] = []
+    for k in which.tolist():
+        resolved, collective = bool(waits.resolved[k]), int(matches.collective[k])
+        rank, wait, duration = int(of.rank[k]), int(waits.wait[k]), int(of.end[k] - of.start[k])
+        kind = Kind(int(of.kind[k]))
+        rows.append(
+            (
+                of.groups[of.group[k]].label if of.group[k] != UNKNOWN else None,
+                None if matches.ordinal[k] == NONE else int(matches.ordinal[k]),
+                None if kind is Kind.UNKNOWN else kind.text,
+                of.dtype[k],
+                _or_none(int(of.elements[k])),
+                _or_none(int(of.bytes[k])),
+                sorted(ranks[collective]) if collective != NONE else [rank] if rank != UNKNOWN else [],
+                None if rank == UNKNOWN else rank,
+                int(of.capture[k]),
+                int(of.device[k]),
+                int(of.op_id[k]),
+                _or_none(int(of.step[k])),
+                int(of.start[k]),
+                duration,
+                wait if resolved else None,
+                duration - wait if resolved else None,
+                resolved,
+                None if waits.last[k] == NONE else int(waits.last[k]),
+            )
+        )
+    return rows
+
+
+def _clock_row(clock: Clock) -> tuple[object, ...]:
+    return (
+        clock.rank,
+        clock.offset_ns,
+        clock.drift_ppm,
+        clock.residual_p50_ns,
+        clock.residual_p95_ns,
+        clock.component,
+        clock.n_collectives,
+    )
+
+
+def _bandwidth(found: RankCommunication, shown: NDArray[np.intp]) -> list[tuple[object, ...]]:
+    """Of collectives that the whole group was recorded in, or of whose last arriver it is known that it came last."""
+    of, waits, matches = found.matches.communication, found.waits, found.matches
+    able = shown[(matches.collective[shown] != NONE) & (of.bytes[shown] != NULL) & (of.bytes[shown] > 0)]
+    able = able[matches.whole[matches.collective[able]] & (waits.last[able] == of.rank[able])]
+    transfer: dict[tuple[int, int, int], list[int]] = {}
+    for k in able.tolist():
+        left = int(of.end[k] - of.start[k] - waits.wait[k])
+        if left > 0:
+            transfer.setdefault((int(of.group[k]), int(of.kind[k]), int(of.bytes[k])), []).append(left)
+    rows: list[tuple[object, ...]] = []
+    for (group, kind, size), times in sorted(transfer.items(), key=lambda item: (item[0][0], item[0][1], -item[0][2])):
+        middle = float(np.median(times))
+        ranks = of.groups[group].size or 2
+        algorithm = size / middle
+        bus = algorithm * bus_factor(Kind(kind), ranks)
+        rows.append((of.groups[group].label, Kind(kind).text, size, len(times), round(middle), algorithm, bus))
+    return rows
+
+
+def _findings(found: RankCommunication, shown: NDArray[np.intp]) -> list[Finding]:
+    of, waits = found.matches.communication, found.waits
+    if not len(shown):
+        return []
+    total = int(of.duration[shown].sum())
+    resolved = shown[waits.resolved[shown]]
+    wait = int(waits.wait[resolved].sum())
+    known = int(of.duration[resolved].sum())
+    told = f"{_ms(total)} in {len(shown):,} operations that communicate"
+    if not len(resolved):
+        return [Finding("communication", f"{told}; which part of it is waiting cannot be told", None, total)]
+    text = f"{told}: {_ms(wait)} ({100 * wait / total:.0f} %) is waiting for another rank, {_ms(known - wait)} transfer"
+    if unmatched := int(of.duration[shown[waits.last[shown] == NONE]].sum()):
+        text += f", {_ms(unmatched)} in operations that have no counterpart on other ranks"
+    out = [Finding("communication", text, None, wait)]
+    residual = [clock.residual_p95_ns for clock in found.clocks.values() if clock.residual_p95_ns]
+    if residual:
+        limit = format_value(max(residual), Unit.NS)
+        short = shown[~waits.resolved[shown] & (waits.last[shown] != NONE)]
+        text = f"clocks agree to within {limit} (95 % of ends)"
+        if len(short):
+            text += f"; {_ms(int(of.duration[short].sum()))} are in operations that wait for less than that, or not"
+        out.append(Finding("clocks", text, None, None))
+    late: dict[int, int] = {}
+    others = resolved[waits.last[resolved] != of.rank[resolved]]
+    ranks, sums = waits.last[others], waits.wait[others]
+    for rank in np.unique(ranks).tolist():
+        late[rank] = int(sums[ranks == rank].sum())
+    if late and wait:
+        rank = max(late, key=lambda r: (late[r], -r))
+        share = 100 * late[rank] / wait
+        text = f"most of the waiting is for rank {rank}: {_ms(late[rank])}, {share:.0f} % of all"
+        out.append(Finding("last_arriver", text, rank, late[rank]))
+    return out
+
+
+def _ms(ns: int) -> str:
+    return f"{ns / 1e6:,.1f} ms"

@@ -1,0 +1,139 @@
+"""Communication of all ranks of a job on one clock: what every question about ranks begins with."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traceanalyzer.passes.communication.clocks import Clock, estimate
+from traceanalyzer.passes.communication.matching import BY_NAME, Matches, match
+from traceanalyzer.passes.communication.operations import load_communication
+from traceanalyzer.passes.communication.waits import Waits, find_waits
+from traceanalyzer.passes.scope import Scope, resolve
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class RankCommunication:
+    """What all ranks of the selected runs communicated, on one clock. `notes` say what is not as it should be."""
+
+    matches: Matches
+    clocks: dict[int, Clock]
+    waits: Waits
+    notes: list[str]
+
+    def parts_of(self, capture: int, device: int) -> dict[str, tuple[Ints, Ints]]:
+        """Intervals of the operations of a device, on its own clock: `wait`, `transfer`, `unresolved`.
+
+        The wait of an operation is its first part.
+        """
+        of, waits = self.matches.communication, self.waits
+        mine = (of.capture == capture) & (of.device == device)
+        told, untold = np.flatnonzero(mine & waits.resolved), np.flatnonzero(mine & ~waits.resolved)
+        until = of.start[told] + waits.wait[told]
+        return {
+            "wait": (of.start[told], until),
+            "transfer": (until, of.end[told]),
+            "unresolved": (of.start[untold], of.end[untold]),
+        }
+
+
+def communication_of(scope: Scope) -> RankCommunication:
+    """Communication of every rank of the selected runs, whatever ranks, devices and steps are selected: waits of one
+    rank follow from the starts of the others.
+    """
+    selection = scope.selection
+    everyone = scope
+    if selection.ranks is not None or selection.device is not None:
+        everyone = resolve(scope.connection, replace(selection, ranks=None, device=None))
+    matches = match(load_communication(everyone))
+    of = matches.communication
+    ranks = sorted({d.rank for d in everyone.devices if d.rank is not None})
+    notes = list(matches.reasons)
+    clocks = estimate(matches, ranks)
+    exact = False
+    if selection.align == "none":
+        clocks, exact = {rank: _as_it_is(clock) for rank, clock in clocks.items()}, True
+    elif selection.align == "utc":
+        clocks, exact = _by_utc(everyone, clocks, notes), True
+    else:
+        clocks = _joined(everyone, clocks, notes)
+    if len(of) and any(group.label == BY_NAME for group in of.groups):
+        notes.append("the files tell no groups and sizes: collectives were matched by the names of their kernels alone")
+    return RankCommunication(matches, clocks, find_waits(matches, clocks, exact=exact), notes)
+
+
+def _as_it_is(clock: Clock) -> Clock:
+    return replace(clock, offset_ns=0, drift_ppm=0.0, residual_p50_ns=0, residual_p95_ns=0, component=0)
+
+
+def _utc_offsets(scope: Scope) -> dict[int, int]:
+    """What to add to a rank's clock for UTC, where its file tells."""
+    rows = scope.connection.execute(
+        f"SELECT capture, utc_offset_ns FROM stored.captures WHERE capture IN {scope.numbers()}"
+    ).fetchall()
+    utc = {capture: offset for capture, offset in rows if offset is not None}
+    found: dict[int, int] = {}
+    for device in scope.devices:
+        if device.rank is not None and device.capture in utc:
+            found.setdefault(device.rank, utc[device.capture])
+    return found
+
+
+def _by_utc(scope: Scope, clocks: dict[int, Clock], notes: list[str]) -> dict[int, Clock]:
+    utc = _utc_offsets(scope)
+    missing = sorted(set(clocks) - set(utc))
+    if missing:
+        notes.append(f"no time of day is known for {named_ranks(missing)}: they are on no common clock")
+    if not utc:
+        return {rank: replace(_as_it_is(clock), component=None) for rank, clock in clocks.items()}
+    first = utc[min(utc)]
+    notes.append("clocks are those of the machines (--align utc), and how far these are off is not known")
+    return {
+        rank: replace(_as_it_is(clock), offset_ns=first - utc[rank])
+        if rank in utc
+        else replace(_as_it_is(clock), component=None)
+        for rank, clock in clocks.items()
+    }
+
+
+def _joined(scope: Scope, clocks: dict[int, Clock], notes: list[str]) -> dict[int, Clock]:
+    """Says which ranks are on clocks of their own; ranks without collectives are put on UTC where that is known."""
+    utc = _utc_offsets(scope)
+    first: dict[int, int] = {}
+    for rank, clock in sorted(clocks.items()):
+        if clock.component is not None:
+            first.setdefault(clock.component, rank)
+    components = sorted(first)
+    alone = sorted(rank for rank, clock in clocks.items() if clock.component is None)
+    if len(components) > 1:
+        parts = [named_ranks(sorted(r for r, c in clocks.items() if c.component == k)) for k in components]
+        notes.append(
+            f"no collective connects {'; '.join(parts)}: their clocks cannot be compared, and waits between them are"
+            " not told"
+        )
+        if all(rank in utc for rank in first.values()):
+            notes.append("each of these is placed by the time of day, and how far that is off is not known")
+            origin = utc[first[components[0]]]
+            clocks = {
+                rank: clock
+                if clock.component is None
+                else replace(clock, offset_ns=clock.offset_ns + origin - utc[first[clock.component]])
+                for rank, clock in clocks.items()
+            }
+    if alone and len(clocks) > 1:
+        notes.append(f"{named_ranks(alone)}: no matched collective tells the clock, so waits are not told")
+    return clocks
+
+
+def named_ranks(ranks: Sequence[int]) -> str:
+    """Some ranks in words."""
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    return "ranks " + (f"{ranks[0]} to {ranks[-1]}" if _row(ranks) else ", ".join(map(str, ranks)))
+
+
+def _row(ranks: Sequence[int]) -> bool:
+    return len(ranks) > 2 and list(ranks) == list(range(ranks[0], ranks[-1] + 1))
