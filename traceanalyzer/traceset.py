@@ -118,6 +118,10 @@ class TraceSet:
         """What ranks communicated and who waited for whom: tables `collectives`, `clocks`, `bandwidth`."""
         return self.ask("collectives", **selection)
 
+    def imbalance(self, **selection: object) -> Answer:
+        """Which rank is late, and why: tables `ranks`, `stragglers`, `efficiency`, `excess`."""
+        return self.ask("imbalance", **selection)
+
     def kernels(self, **selection: object) -> Answer:
         """Which kernels take the time: tables `kernels`, `operations` (copies and memory sets)."""
         return self.ask("kernels", **selection)

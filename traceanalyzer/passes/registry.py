@@ -2,6 +2,7 @@
 
 from traceanalyzer.passes import collectives as _collectives
 from traceanalyzer.passes import gaps as _gaps
+from traceanalyzer.passes import imbalance as _imbalance
 from traceanalyzer.passes import info as _info
 from traceanalyzer.passes import kernels as _kernels
 from traceanalyzer.passes import launches as _launches
@@ -25,6 +26,7 @@ PASSES: dict[str, Pass] = {
     "collectives": Pass(
         _collectives.collectives, (_collectives.COLLECTIVES, _collectives.CLOCKS, _collectives.BANDWIDTH)
     ),
+    "imbalance": Pass(_imbalance.imbalance, _imbalance.TABLES),
     "throughput": Pass(_throughput.throughput, (_throughput.KERNELS, _throughput.ROLLUP), of_profiles=True),
 }
 """A new pass is one module and one line here."""

@@ -198,6 +198,17 @@ VIEWS = {
             ("traceanalyzer ledger", "waiting and transfer beside everything else"),
         ),
     ),
+    "imbalance": View(
+        shown=("ranks", "stragglers", "efficiency"),
+        columns={
+            "stragglers": ("rank", "kind", "excess_ns", "late_steps", "period", "others_wait_ns", "reason", "stack"),
+        },
+        beneath={"stragglers": "stack"},
+        hints=(
+            ("traceanalyzer collectives", "the waits one by one"),
+            ("traceanalyzer gaps --by rank", "idle time of each rank"),
+        ),
+    ),
     "kernels": View(
         columns={
             "kernels": (

@@ -66,7 +66,7 @@ def find_waits(matches: Matches, clocks: Mapping[int, Clock], *, exact: bool = F
     clear = known & np.repeat(together, size) & (exact | (found >= limit) & (found > 0))
     somebody = np.repeat(np.maximum.reduceat(clear.astype(np.int8), first) > 0, size)
     resolved[rows] = clear | (known & somebody & (found == 0))
-    wait[rows] = np.where(known, found, 0)
+    wait[rows] = np.where(known & np.repeat(together, size), found, 0)
     return Waits(aligned, wait, resolved, last)
 
 

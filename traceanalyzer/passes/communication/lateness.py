@@ -1,0 +1,122 @@
+"""Which ranks are late: that take longer by themselves than the others do, in every step or in some.
+
+The *excess* of a rank in a step is its own time, which is the step without communication that nothing hides, less the
+median of the others' own times. It does not depend on any clock. Ranks on clocks that cannot be compared (stages of a
+pipeline, mostly) do different work, and are not compared either.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traceanalyzer.passes.communication.rank_steps import RankSteps
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+LEAST_SHARE = 0.01
+"""An excess below this share of the step is none."""
+NOISE_FACTOR = 4 * 1.4826
+"""A systematic excess exceeds its median absolute deviation by this factor (that of 4 standard deviations)."""
+LATE_STEP_SHARE = 0.05
+"""A rank is late in a single step by at least this share of a step."""
+LATE_STEP_NOISE = 6 * 1.4826
+LATE_BESIDE_LATEST = 0.25
+"""... and by this share of what it is late in the step in which it is latest."""
+MOST_LATE_STEPS = 0.5
+"""A rank that is late in more steps than this share is late in all, or not at all."""
+LEAST_FOR_PERIOD = 3
+
+
+class Lateness(StrEnum):
+    """How often a rank is late."""
+
+    SYSTEMATIC = "systematic"
+    PERIODIC = "periodic"
+    OCCASIONAL = "occasional"
+
+
+@dataclass(frozen=True, slots=True)
+class Straggler:
+    """A rank that the others wait for. `row` is its place among the ranks, `columns` the steps in which it is late.
+
+    `excess_ns` is by how much in such a step: of a systematic one the median, else the mean. `period` counts steps.
+    """
+
+    row: int
+    rank: int
+    kind: Lateness
+    excess_ns: int
+    columns: NDArray[np.intp]
+    period: int | None = None
+
+
+def excess(found: RankSteps) -> Floats:
+    """Excess of every rank in every step, in ns: a matrix of ranks by steps. 0 where a rank has no others."""
+    own = found.own.astype(np.float64)
+    out = np.zeros(own.shape)
+    for component in np.unique(found.component).tolist():
+        mine = np.flatnonzero(found.component == component)
+        if len(mine) < 2:
+            continue
+        part = own[mine]
+        for k, row in enumerate(mine.tolist()):
+            out[row] = part[k] - np.median(np.delete(part, k, axis=0), axis=0)
+    return out
+
+
+def stragglers(found: RankSteps, groups: list[tuple[int, ...]]) -> list[Straggler]:
+    """Ranks that are late, the costliest first. `groups` are the ranks that wait for each other."""
+    if not found.stepped or len(found.ranks) < 2:
+        return []
+    late = excess(found)
+    step = float(np.median(found.part["duration"]))
+    middle = np.median(late, axis=1)
+    noise = NOISE_FACTOR * np.median(np.abs(late - middle[:, None]), axis=1)
+    place = {rank: k for k, rank in enumerate(found.ranks.tolist())}
+    rows = [[place[rank] for rank in group if rank in place] for group in groups]
+    largest = _largest(middle, rows)
+    out = []
+    for k, rank in enumerate(found.ranks.tolist()):
+        if middle[k] > LEAST_SHARE * step and middle[k] > noise[k] and k in largest:
+            columns = np.arange(len(found.steps))
+            out.append(Straggler(k, rank, Lateness.SYSTEMATIC, round(float(middle[k])), columns))
+        elif (some := _in_some_steps(found, late, k, step, rows)) is not None:
+            out.append(some)
+    return sorted(out, key=lambda s: (-s.excess_ns * len(s.columns), s.rank))
+
+
+def _largest(values: Floats, groups: list[list[int]]) -> set[int]:
+    """The largest of each group of rows."""
+    return {max(rows, key=lambda k: (values[k], -k)) for rows in groups if rows}
+
+
+def _in_some_steps(found: RankSteps, late: Floats, k: int, step: float, groups: list[list[int]]) -> Straggler | None:
+    """A rank that is late in some steps only."""
+    own = late[k]
+    usual = np.sort(own)[: max(int(np.ceil(len(own) / 2)), 1)]  # what it is like in the steps in which it is not late
+    base = float(np.median(usual))
+    spread = LATE_STEP_NOISE * float(np.median(np.abs(usual - base)))
+    limit = max(LATE_STEP_SHARE * step, spread, LATE_BESIDE_LATEST * float(own.max() - base))
+    able = np.flatnonzero(own - base > limit).tolist()
+    columns = np.array([c for c in able if k in _largest(late[:, c], groups)], np.intp)
+    if not len(columns) or len(columns) > MOST_LATE_STEPS * len(own):
+        return None
+    if own[columns].sum() <= LEAST_SHARE * step * len(own):
+        return None
+    period = _period(found.steps[columns], found.steps)
+    kind = Lateness.OCCASIONAL if period is None else Lateness.PERIODIC
+    return Straggler(k, int(found.ranks[k]), kind, round(float(own[columns].mean())), columns, period)
+
+
+def _period(late: Ints, steps: Ints) -> int | None:
+    """Every how many steps a rank is late; None where that is not regular, or too seldom to tell."""
+    if len(late) < LEAST_FOR_PERIOD:
+        return None
+    apart = np.unique(np.diff(late))
+    if len(apart) != 1 or apart[0] < 2:
+        return None
+    period = int(apart[0])
+    whole = late[0] - period < steps[0] and late[-1] + period > steps[-1]
+    return period if whole else None

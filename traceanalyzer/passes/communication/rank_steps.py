@@ -1,0 +1,154 @@
+"""What each rank did in each device step, as matrices of ranks by steps: the ground on which ranks are compared."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traceanalyzer.numeric.intervals import intersect, measure_before, subtract, union
+from traceanalyzer.passes.communication.ranks import RankCommunication
+from traceanalyzer.passes.operations import Operations, busy_without_compute, load_operations
+from traceanalyzer.passes.scope import DeviceOfCapture, Scope
+from traceanalyzer.passes.step_marks import (
+    DeviceSteps,
+    cut_by_window,
+    device_steps,
+    first_is_incomplete,
+    step_window,
+    warmup_count,
+    with_steps,
+)
+from traceanalyzer.schema.kinds import Lane
+
+Ints = NDArray[np.int64]
+PARTS = ("duration", "compute", "wait", "transfer", "copy", "idle")
+"""What is known of a step. `wait` and `transfer` are of communication that compute does not hide: exposed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankSteps:
+    """Times of ranks (rows) in the device steps (columns) that all of them have and that count.
+
+    `part` has a matrix for each of `PARTS`, in ns; `component` the clock component of each rank, -1 without one.
+    `stepped` is False where the trace has no steps: then the one column is the whole span of each rank.
+    """
+
+    devices: list[DeviceOfCapture]
+    ranks: Ints
+    steps: Ints
+    part: dict[str, Ints]
+    component: Ints
+    stepped: bool
+
+    @property
+    def own(self) -> Ints:
+        """Time that a rank takes by itself: the step without communication that compute does not hide.
+
+        Transfers are no part of it: who is late hides them behind its own work, while the others have nothing left to
+        hide them behind.
+        """
+        own: Ints = self.part["duration"] - self.part["wait"] - self.part["transfer"]
+        return own
+
+    def mean(self, name: str) -> NDArray[np.float64]:
+        """A part per step, of each rank."""
+        mean: NDArray[np.float64] = self.part[name].mean(axis=1)
+        return mean
+
+
+def load_rank_steps(scope: Scope, communication: RankCommunication) -> RankSteps:
+    """The steps of the ranks of a scope.
+
+    Of a rank with several devices the first one that has steps counts; of one with several captures the first.
+    """
+    found: dict[int, _Rank] = {}
+    for device in scope.devices:
+        if device.rank is None:
+            continue
+        known = found.get(device.rank)
+        if known is None or not len(known.steps):
+            one = _Rank.load(scope, device)
+            if known is None or len(one.steps):
+                found[device.rank] = one
+    ranks = sorted(found)
+    common = sorted(set.intersection(*(found[rank].counted() for rank in ranks))) if ranks else []
+    rows = [found[rank].parts(communication, common) for rank in ranks]
+    part = {name: np.array([row[name] for row in rows], np.int64).reshape(len(ranks), -1) for name in PARTS}
+    components = [communication.clocks[rank].component if rank in communication.clocks else None for rank in ranks]
+    return RankSteps(
+        [found[rank].device for rank in ranks],
+        np.array(ranks, np.int64),
+        np.array(common, np.int64),
+        part,
+        np.array([-1 if c is None else c for c in components], np.int64),
+        bool(common),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Rank:
+    """A rank's device steps, and the intervals of its lanes: what is needed of its operations."""
+
+    device: DeviceOfCapture
+    steps: DeviceSteps
+    skipped: NDArray[np.bool_]
+    span: tuple[int, int]
+    compute: tuple[Ints, Ints]
+    exposed: tuple[Ints, Ints]
+    copy: tuple[Ints, Ints]
+    busy: tuple[Ints, Ints]
+
+    @classmethod
+    def load(cls, scope: Scope, device: DeviceOfCapture) -> "_Rank":
+        anew = scope.selection.step_range is not None
+        ops = with_steps(scope, load_operations(scope, device, launched=anew))
+        steps = device_steps(ops)
+        skipped = _skipped(scope, ops, steps)
+        if scope.selection.steps is not None:
+            low, high = scope.selection.steps
+            skipped |= (steps.step < low) | (steps.step > high)
+            ops = step_window(scope, ops)
+        exposed, copy = busy_without_compute(ops)
+        return cls(
+            device, steps, skipped, ops.span, ops.lane_union(Lane.COMPUTE), exposed, copy, union(ops.start, ops.end)
+        )
+
+    def counted(self) -> set[int]:
+        return set(self.steps.step[~self.skipped].tolist())
+
+    def parts(self, communication: RankCommunication, common: list[int]) -> dict[str, list[int]]:
+        """Time of each part in the common steps; without any, in the whole span."""
+        if common:
+            at = {step: k for k, step in enumerate(self.steps.step.tolist())}
+            place = [at[step] for step in common]
+            low, high = self.steps.start[place], self.steps.end[place]
+        else:
+            low, high = np.array([self.span[0]], np.int64), np.array([self.span[1]], np.int64)
+        of, waits = communication.matches.communication, communication.waits.wait
+        mine = np.flatnonzero((of.capture == self.device.capture) & (of.device == self.device.device))
+        # Where one operation transfers while another waits, the device is not held up by the wait.
+        transfers = union(of.start[mine] + waits[mine], of.end[mine])
+        waiting = subtract(*intersect(*self.exposed, *union(of.start[mine], of.start[mine] + waits[mine])), *transfers)
+        times = {
+            "duration": high - low,
+            "compute": _between(self.compute, low, high),
+            "wait": _between(waiting, low, high),
+            "transfer": _between(self.exposed, low, high) - _between(waiting, low, high),
+            "copy": _between(self.copy, low, high),
+            "idle": high - low - _between(self.busy, low, high),
+        }
+        return {name: values.tolist() for name, values in times.items()}
+
+
+def _skipped(scope: Scope, ops: Operations, steps: DeviceSteps) -> NDArray[np.bool_]:
+    """Steps that are no measure: warm-up, without their beginning, or cut by the window."""
+    skipped = cut_by_window(scope, ops, steps)
+    if len(steps) > 1:
+        skipped[0] |= first_is_incomplete(ops, steps)
+    skipped[: warmup_count(steps.end - steps.start, scope.selection.warmup)] = True
+    return skipped
+
+
+def _between(intervals: tuple[Ints, Ints], low: Ints, high: Ints) -> Ints:
+    between: Ints = measure_before(*intervals, high) - measure_before(*intervals, low)
+    return between

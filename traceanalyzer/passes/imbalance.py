@@ -1,0 +1,314 @@
+"""Imbalance: how evenly the ranks of a job work, which rank is late, why, and what the job would gain without it."""
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
+from traceanalyzer.passes.communication.kinds import ALL_WAIT
+from traceanalyzer.passes.communication.lateness import Lateness, Straggler, excess, stragglers
+from traceanalyzer.passes.communication.matching import NONE
+from traceanalyzer.passes.communication.rank_steps import RankSteps, load_rank_steps
+from traceanalyzer.passes.communication.ranks import RankCommunication, communication_of
+from traceanalyzer.passes.communication.reasons import Reason, reason_of
+from traceanalyzer.passes.gaps import no_timeline
+from traceanalyzer.passes.idle.stacks import StackTree
+from traceanalyzer.passes.scope import Scope, resolve
+from traceanalyzer.schema.column import Column, Type
+from traceanalyzer.units import Unit
+
+Ints = NDArray[np.int64]
+GOOD = 0.8
+"""Efficiencies below this deserve a look (POP)."""
+
+_RANK = Column("rank", Type.INT64, "Rank.")
+RANKS = TableSpec(
+    "ranks",
+    "Each rank, per counted device step that all ranks have.",
+    (
+        _RANK,
+        Column("steps", Type.INT64, "Steps that count; 0 where there are none: then times are of the whole span."),
+        Column("step_ns", Type.INT64, "Length of a step on the device.", Unit.NS),
+        Column("useful_ns", Type.INT64, "Compute operations run.", Unit.NS),
+        Column("wait_ns", Type.INT64, "It waits for other ranks, and no compute hides it.", Unit.NS),
+        Column("transfer_ns", Type.INT64, "Other communication that no compute hides.", Unit.NS),
+        Column("exposed_communication_ns", Type.INT64, "Both together.", Unit.NS),
+        Column("idle_ns", Type.INT64, "Nothing runs on the device.", Unit.NS),
+        Column(
+            "excess_ns",
+            Type.INT64,
+            "Its own time, without exposed communication, less the median of the others' (median).",
+            Unit.NS,
+        ),
+    ),
+    cut=False,
+)
+STRAGGLERS = TableSpec(
+    "stragglers",
+    "Ranks that the others wait for, the costliest first.",
+    (
+        _RANK,
+        Column("kind", Type.TEXT, "systematic (in all steps), periodic (every k-th), or occasional (in some)."),
+        Column("excess_ns", Type.INT64, "By how much it is late in a step in which it is late.", Unit.NS),
+        Column("late_steps", Type.INT64, "Steps in which it is late.", Unit.COUNT),
+        Column("period", Type.INT64, "Every how many steps; null where it is not periodic."),
+        Column("others_wait_ns", Type.INT64, "What all other ranks wait in such a step, together.", Unit.NS),
+        Column("reason", Type.TEXT, "What it does more of than the others."),
+        Column("stack", Type.TEXT, "Where that is idle time: its stack, outermost first (a list)."),
+    ),
+    cut=False,
+)
+EFFICIENCY = TableSpec(
+    "efficiency",
+    "Efficiencies of the job (POP): parallel = load balance x communication efficiency.",
+    (
+        Column("load_balance", Type.FLOAT64, "Mean by largest useful time of the ranks.", Unit.SHARE),
+        Column("communication_efficiency", Type.FLOAT64, "Largest useful time by the length of a step.", Unit.SHARE),
+        Column("parallel_efficiency", Type.FLOAT64, "Their product.", Unit.SHARE),
+        Column("step_ns", Type.INT64, "Length of a step: the longest of the ranks' means.", Unit.NS),
+        Column(
+            "what_if_step_ns",
+            Type.INT64,
+            "Length of a step at least, if no rank were late: the excess of the stragglers taken away.",
+            Unit.NS,
+        ),
+    ),
+    cut=False,
+)
+EXCESS = TableSpec(
+    "excess",
+    "Excess of every rank in every step that counts.",
+    (
+        _RANK,
+        Column("step", Type.INT64, "Step."),
+        Column("excess_ns", Type.INT64, "Own time less the median of the others'.", Unit.NS),
+        Column("wait_ns", Type.INT64, "It waits for other ranks, and no compute hides it.", Unit.NS),
+    ),
+    cut=False,
+)
+TABLES = (RANKS, STRAGGLERS, EFFICIENCY, EXCESS)
+"""Tables of every answer."""
+
+
+def imbalance(scope: Scope) -> Answer:
+    """Tables `ranks`, `stragglers`, `efficiency`, `excess`. Times in ns, per counted device step.
+
+    Load balance = mean / largest useful time, communication efficiency = largest useful time / step, parallel
+    efficiency = their product (POP). Ranks are always compared with all others of the run.
+    """
+    if scope.selection.ranks is not None or scope.selection.device is not None:
+        scope = resolve(scope.connection, replace(scope.selection, ranks=None, device=None))
+    communication = communication_of(scope)
+    found = load_rank_steps(scope, communication)
+    late = stragglers(found, _groups(communication))
+    tree = StackTree(scope)
+    reasons = [reason_of(scope, tree, found, each) for each in late]
+    by_rank = excess(found) if len(found.ranks) else np.zeros((0, 0))
+    what_if = _what_if(found, late)
+    answer = Answer(
+        "imbalance",
+        {
+            "ranks": Frame.of_rows(RANKS, _rank_rows(found, by_rank)),
+            "stragglers": Frame.of_rows(STRAGGLERS, _straggler_rows(found, late, reasons)),
+            "efficiency": Frame.of_rows(EFFICIENCY, _efficiency_rows(found, what_if)),
+            "excess": Frame.of_rows(EXCESS, _excess_rows(found, by_rank)),
+        },
+        warnings=[*scope.warnings, *communication.notes],
+        default_table="ranks",
+        notes=[scope.note()],
+    )
+    answer.findings += _findings(communication, found, late, reasons, what_if)
+    if not len(found.ranks):
+        answer.warnings.append(no_timeline(scope) or "no rank is known of what is selected, so none can be compared")
+    elif len(found.ranks) == 1:
+        answer.warnings.append("only one rank was recorded: there are no others to compare it with")
+    elif not found.stepped:
+        answer.warnings.append("the ranks have no steps in common that count, so it is not known which one is late")
+    return answer
+
+
+def _groups(communication: RankCommunication) -> list[tuple[int, ...]]:
+    """Ranks that take part in the same collectives."""
+    matches = communication.matches
+    of = matches.communication
+    matched = np.flatnonzero((matches.collective != NONE) & np.isin(of.kind, [int(kind) for kind in ALL_WAIT]))
+    pairs = np.unique(np.stack((of.group[matched], of.rank[matched]), 1), axis=0)
+    groups: dict[int, list[int]] = {}
+    for group, rank in pairs.tolist():
+        groups.setdefault(group, []).append(rank)
+    return sorted({tuple(ranks) for ranks in groups.values()})
+
+
+def _rank_rows(found: RankSteps, late: NDArray[np.float64]) -> list[tuple[object, ...]]:
+    rows: list[tuple[object, ...]] = []
+    mean = {name: [round(x) for x in found.mean(name).tolist()] for name in found.part}
+    for k, rank in enumerate(found.ranks.tolist()):
+        wait, transfer = mean["wait"][k], mean["transfer"][k]
+        own = round(float(np.median(late[k]))) if len(found.ranks) > 1 else None
+        rows.append(
+            (
+                rank,
+                len(found.steps),
+                mean["duration"][k],
+                mean["compute"][k],
+                wait,
+                transfer,
+                wait + transfer,
+                mean["idle"][k],
+                own,
+            )
+        )
+    return rows
+
+
+def _others_wait(found: RankSteps, each: Straggler) -> int:
+    """What all other ranks wait in a step in which a rank is late, together."""
+    wait = np.delete(found.part["wait"], each.row, axis=0)[:, each.columns]
+    return round(float(wait.sum(axis=0).mean()))
+
+
+def _straggler_rows(found: RankSteps, late: list[Straggler], reasons: list[Reason]) -> list[tuple[object, ...]]:
+    return [
+        (
+            each.rank,
+            each.kind.value,
+            each.excess_ns,
+            len(each.columns),
+            each.period,
+            _others_wait(found, each),
+            reason.text,
+            reason.stack,
+        )
+        for each, reason in zip(late, reasons, strict=True)
+    ]
+
+
+def _step_ns(found: RankSteps) -> float:
+    return float(found.mean("duration").max()) if len(found.ranks) else 0.0
+
+
+def _what_if(found: RankSteps, late: list[Straggler]) -> int | None:
+    """Length of a step without the excess of the ranks that are late: in each step the largest one is taken away."""
+    if not found.stepped:
+        return None
+    saved = np.zeros(len(found.steps))
+    own = excess(found)
+    for each in late:
+        saved[each.columns] = np.maximum(saved[each.columns], np.maximum(own[each.row, each.columns], 0))
+    return round(_step_ns(found) - float(saved.mean()))
+
+
+def _efficiency_rows(found: RankSteps, what_if: int | None) -> list[tuple[object, ...]]:
+    useful, step = found.mean("compute"), _step_ns(found)
+    if not len(useful) or not useful.max() or not step:
+        return []
+    # Of what is printed, so that people can check it.
+    rounded = np.array([round(x) for x in useful.tolist()])
+    balance = float(rounded.mean() / rounded.max())
+    communication = float(rounded.max() / round(step))
+    return [(balance, communication, balance * communication, round(step), what_if)]
+
+
+def _excess_rows(found: RankSteps, late: NDArray[np.float64]) -> list[tuple[object, ...]]:
+    if not found.stepped or len(found.ranks) < 2:
+        return []
+    return [
+        (rank, step, round(float(late[k, c])), int(found.part["wait"][k, c]))
+        for k, rank in enumerate(found.ranks.tolist())
+        for c, step in enumerate(found.steps.tolist())
+    ]
+
+
+def _findings(
+    communication: RankCommunication,
+    found: RankSteps,
+    late: list[Straggler],
+    reasons: list[Reason],
+    what_if: int | None,
+) -> list[Finding]:
+    out = []
+    step = _step_ns(found)
+    for each, reason in zip(late, reasons, strict=True):
+        wait = _others_wait(found, each)
+        others = len(found.ranks) - 1
+        who = "the other rank waits" if others == 1 else f"{others} ranks wait"
+        text = (
+            f"rank {each.rank} is late by {_ms(each.excess_ns)} {_when(found, each)}: {reason.text};"
+            f" {who} {_ms(wait)} of GPU time {'then' if each.kind is not Lateness.SYSTEMATIC else 'a step'}"
+        )
+        out.append(Finding(f"straggler_{each.kind.value}", text, each.rank, each.excess_ns))
+    if late and what_if is not None:
+        text = (
+            f"without this a step takes {_ms(what_if)} instead of {_ms(round(step))}, if nothing else takes its place"
+        )
+        out.append(Finding("what_if", text, None, round(step) - what_if))
+    if len(found.ranks) > 1 and found.stepped:
+        if not late:
+            out.append(Finding("balanced", "no rank is late in a way that stands out from the noise", None, None))
+        out += _second_opinion(communication, late)
+        out += _inefficiency(found)
+    return out
+
+
+def _when(found: RankSteps, each: Straggler) -> str:
+    if each.kind is Lateness.SYSTEMATIC:
+        return f"in every step ({len(each.columns)} counted)"
+    if each.kind is Lateness.PERIODIC:
+        return f"in every {_nth(each.period or 0)} step ({len(each.columns)} of {len(found.steps)})"
+    return f"in {len(each.columns)} of {len(found.steps)} steps"
+
+
+def _second_opinion(communication: RankCommunication, late: list[Straggler]) -> list[Finding]:
+    """What waits say of the rank that is latest: by clocks, and by durations alone, for all ranks leave together."""
+    of, waits = communication.matches.communication, communication.waits
+    rows, number = communication.matches.members()
+    all_wait = np.isin(of.kind[rows], [int(kind) for kind in ALL_WAIT])
+    rows, number = rows[all_wait], number[all_wait]
+    if not len(rows) or not late:
+        return []
+    first = np.flatnonzero(np.append(True, number[1:] != number[:-1]))
+    shortest = np.repeat(np.minimum.reduceat(of.duration[rows], first), np.diff(np.append(first, len(rows))))
+    by_clock = _sums(waits.last[rows], waits.wait[rows])
+    longer = _sums(of.rank[rows], of.duration[rows] - shortest)
+    waited_for = max(by_clock, key=lambda rank: (by_clock[rank], -rank))
+    waits_least = min(longer, key=lambda rank: (longer[rank], rank))
+    total = sum(by_clock.values())
+    share = f"{100 * by_clock[waited_for] / total:.0f} % of all waiting is" if total else "waiting is"
+    named = {each.rank for each in late}
+    agree = waited_for in named and waits_least in named
+    text = (
+        f"{'the waits agree' if agree else 'the waits do not agree, so look at those ranks too'}: by aligned clocks {share}"
+        f" for rank {waited_for}, and by durations alone, without any clock, rank {waits_least} waits least"
+    )
+    return [Finding("second_opinion", text, None, None)]
+
+
+def _sums(key: Ints, values: Ints) -> dict[int, int]:
+    distinct, inverse = np.unique(key, return_inverse=True)
+    sums = np.zeros(len(distinct), np.int64)
+    np.add.at(sums, inverse.reshape(-1), values)
+    return dict(zip(distinct.tolist(), sums.tolist(), strict=True))
+
+
+def _inefficiency(found: RankSteps) -> list[Finding]:
+    rows = _efficiency_rows(found, None)
+    if not rows:
+        return []
+    balance, communication, parallel = (float(str(x)) for x in rows[0][:3])
+    if parallel >= GOOD:
+        return []
+    text = (
+        f"parallel efficiency is {100 * parallel:.0f} %: load balance {100 * balance:.0f} %, communication efficiency"
+        f" {100 * communication:.0f} % (compute runs for that share of a step on the rank that computes most)"
+    )
+    return [Finding("parallel_efficiency", text, None, None)]
+
+
+def _nth(number: int) -> str:
+    """Second, third, 4th."""
+    return {2: "second", 3: "third"}.get(number, f"{number}th")
+
+
+def _ms(ns: float) -> str:
+    return f"{ns / 1e6:,.1f} ms"
