@@ -282,6 +282,16 @@ VIEWS = {
         beneath={"kernels": "kernel"},
         hints=(("traceanalyzer throughput --table rollup --top 0", "time and class of every kernel"),),
     ),
+    "scaling": View(
+        columns={
+            "scaling": ("ranks", "run", "throughput", "efficiency", "lost_share", "step_ns"),
+            "lost": ("ranks", "category", "lost_ns"),
+        },
+        hints=(
+            ("traceanalyzer steps --run all", "the steps that the runs are compared by"),
+            ("traceanalyzer gaps --run all", "why the GPUs were idle in each of them"),
+        ),
+    ),
 }
 
 
