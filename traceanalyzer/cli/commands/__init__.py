@@ -38,7 +38,7 @@ COMMANDS = (
     Entry("streams", "GPU", "How busy the streams are, and what runs at the same time."),
     Entry("launches", "GPU", "How long launches take to start, and how many wait in the queue."),
     Entry("throughput", "GPU", "What limits each kernel that ncu profiled."),
-    Entry("scaling", "Ranks", "How much of the throughput of more ranks is reached, and where the rest goes."),
+    Entry("scaling", "Ranks", "How well throughput grows with the ranks, and what is lost."),
     Entry("info", "Data", "What was captured, and which questions it can answer."),
     Entry("sql", "Data", "Ask the store in SQL; nothing is changed."),
     Entry("export", "Data", "Write tables and results as Parquet or Arrow files."),

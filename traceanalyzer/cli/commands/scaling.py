@@ -13,7 +13,7 @@ from traceanalyzer.errors import UsageError
 @click.command("scaling")
 @question_options(without=("rank", "device", "lane", "user_code"), every_run=True)
 def command(asked: Asked) -> None:
-    """How much of the throughput of more ranks is reached, and where the rest goes.
+    """How well throughput grows with the ranks, and what is lost.
 
     Efficiency is the throughput of N ranks as a share of N x that of one rank; less than 80 % is a finding. Without
     one rank it is beside the fewest ranks that there are, per rank.
