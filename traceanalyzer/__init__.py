@@ -21,7 +21,7 @@ from traceanalyzer.version import __version__
 TYPE_CHECKING = False  # as type checkers know it; the module `typing` would take longer to import than all of this
 if TYPE_CHECKING:
     from traceanalyzer.ingestion import ingest
-    from traceanalyzer.traceset import TraceSet, open  # noqa: A004
+    from traceanalyzer.traceset import TraceSet, open, scaling_of_file  # noqa: A004
 
 __all__ = [
     "ExportError",
@@ -36,12 +36,13 @@ __all__ = [
     "__version__",
     "ingest",
     "open",
+    "scaling_of_file",
 ]
 
 
 def __getattr__(name: str) -> object:
     """The engine is imported when it is first asked for, so that `import traceanalyzer` costs nothing."""
-    if name in ("open", "TraceSet"):
+    if name in ("open", "scaling_of_file", "TraceSet"):
         from traceanalyzer import traceset
 
         return getattr(traceset, name)

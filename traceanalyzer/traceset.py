@@ -19,6 +19,7 @@ from traceanalyzer.passes.base import Pass
 from traceanalyzer.passes.fitness import spoiled
 from traceanalyzer.passes.query import is_locked, query
 from traceanalyzer.passes.registry import PASSES
+from traceanalyzer.passes.scaling import scaling_of
 from traceanalyzer.passes.scope import Scope, quality_warnings, resolve
 from traceanalyzer.passes.selection import (
     ALIGNMENTS,
@@ -138,6 +139,10 @@ class TraceSet:
         """What limits the profiled kernels: tables `kernels`, `rollup`."""
         return self.ask("throughput", **selection)
 
+    def scaling(self, **selection: object) -> Answer:
+        """How well throughput grows with the ranks: tables `scaling`, `lost`. Of all runs, unless `run` names one."""
+        return self.ask("scaling", **selection)
+
     def sql(self, text: str, **selection: object) -> Answer:
         """Rows of a read-only query over the public views: table `rows`.
 
@@ -176,6 +181,8 @@ class TraceSet:
         """The answer of a pass by its name. Raises `UsageError` where there is no such question."""
         if question not in PASSES:
             raise UsageError(f"no question {question!r}; there are {', '.join(PASSES)}")
+        if PASSES[question].of_every_run and selection.get("run") is None:
+            selection |= {"run": "all"}
         return self._answer(PASSES[question], selection, every_source=question == "info")
 
     def _answer(
@@ -212,6 +219,17 @@ def open(path: str | Path | None = None) -> TraceSet:  # noqa: A001 - `traceanal
     """
     store = Path(path) if path is not None else default_store()
     return TraceSet(open_to_read(store), store)
+
+
+def scaling_of_file(path: str | Path) -> Answer:
+    """How well throughput grows with the ranks, from a CSV file with the columns `ranks` and `throughput`.
+
+    Table `scaling`. Raises `SourceError`.
+    """
+    from traceanalyzer.sources.throughputs import read_throughputs
+
+    throughputs, remarks = read_throughputs(Path(path))
+    return scaling_of(throughputs, remarks, f"file {storable(str(path))}")
 
 
 _KNOWN = [

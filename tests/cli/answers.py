@@ -119,4 +119,5 @@ ANSWERS = {
     "export": lambda: plain("export", "files"),
     "launches": lambda: plain("launches", "launches", "queues", "depth"),
     "throughput": lambda: plain("throughput", "kernels", "rollup"),
+    "scaling": lambda: plain("scaling", "scaling", "lost"),
 }

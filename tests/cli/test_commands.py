@@ -137,7 +137,8 @@ def test_options_reach_the_question(call, fake):
 
 
 @pytest.mark.parametrize(
-    "question", ["info", "gaps", "ledger", "steps", "ranges", "kernels", "streams", "launches", "throughput"]
+    "question",
+    ["info", "gaps", "ledger", "steps", "ranges", "kernels", "streams", "launches", "throughput", "scaling"],
 )
 def test_questions_take_a_store_or_raw_files(call, fake, question):
     assert call(question, "--db", "job.duckdb").code == 0

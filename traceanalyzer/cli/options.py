@@ -63,6 +63,7 @@ _SELECTION = {
         help="What puts the clocks of ranks on one: ends of collectives, the time of day, or nothing.",
     ),
 }
+_EVERY_RUN = click.option("--run", metavar="NAME|all", help="Run to speak of.  [default: all]")
 _SPECIAL = frozenset({"under", "by", "align"})
 """Options that few questions have; those with `under` print stacks as well."""
 _REPEATED = ("run", "rank", "device", "source", "steps", "window", "step_range")
@@ -131,17 +132,19 @@ class Asked:
 
 
 def question_options(
-    *, without: tuple[str, ...] = (), plus: tuple[str, ...] = (), traces: bool = True
+    *, without: tuple[str, ...] = (), plus: tuple[str, ...] = (), traces: bool = True, every_run: bool = False
 ) -> Callable[[Command], Command]:
     """Give a command TRACE... and the options of a question, and hand them to it as one `Asked`.
 
     `without` names options that make no sense for the question, `plus` those of few questions that do; `traces` tells
-    whether it takes raw files.
+    whether it takes raw files, `every_run` whether it is about all runs where none is named.
     """
     left_out = {*without, *(_SPECIAL - set(plus))}
     options = {name: each for name, each in (_STORE | _SELECTION | _OUTPUT).items() if name not in left_out}
     if "under" in plus:
         options["form"] = _FORM_OF_STACKS
+    if every_run:
+        options["run"] = _EVERY_RUN
     files = click.argument("traces", nargs=-1, type=PATH, metavar="[TRACE]...")
     return _with([files] if traces else [], options)
 

@@ -11,12 +11,14 @@ from traceanalyzer.passes.scope import PROFILERS, Scope
 class Pass:
     """A question: how it is answered, and the tables of its answer, which `sql` and `export` find by name.
 
-    `of_profiles` says that it is about profiles of single kernels, and not about timelines.
+    `of_profiles` says that it is about profiles of single kernels, and not about timelines; `of_every_run` that it
+    speaks of all runs of the store, not of the newest, where none is named.
     """
 
     compute: Callable[[Scope], Answer]
     tables: tuple[TableSpec, ...]
     of_profiles: bool = False
+    of_every_run: bool = False
 
     def __call__(self, scope: Scope) -> Answer:
         """The answer for a scope."""

@@ -22,6 +22,9 @@ Ints = NDArray[np.int64]
 GOOD = 0.8
 """Efficiencies below this deserve a look (POP)."""
 
+ONE_THING = 0.5
+"""A rank that is late in some steps only is a straggler if one cause explains this share of it; else that is jitter."""
+
 _RANK = Column("rank", Type.INT64, "Rank.")
 RANKS = TableSpec(
     "ranks",
@@ -38,7 +41,7 @@ RANKS = TableSpec(
         Column(
             "excess_ns",
             Type.INT64,
-            "Its own time, without exposed communication, less the median of the others' (median).",
+            "Its own time, without exposed communication, less the median of the others' (median of the steps).",
             Unit.NS,
         ),
     ),
@@ -101,9 +104,12 @@ def imbalance(scope: Scope) -> Answer:
         scope = resolve(scope.connection, replace(scope.selection, ranks=None, device=None))
     communication = communication_of(scope)
     found = load_rank_steps(scope, communication)
-    late = stragglers(found, _groups(communication))
+    able = stragglers(found, _groups(communication))
     tree = StackTree(scope)
-    reasons = [reason_of(scope, tree, found, each) for each in late]
+    explained = [(each, reason_of(scope, tree, found, each)) for each in able]
+    jitter = [each for each, reason in explained if _is_jitter(each, reason)]
+    explained = [(each, reason) for each, reason in explained if not _is_jitter(each, reason)]
+    late, reasons = [each for each, _ in explained], [reason for _, reason in explained]
     by_rank = excess(found) if len(found.ranks) else np.zeros((0, 0))
     what_if = _what_if(found, late)
     answer = Answer(
@@ -119,6 +125,7 @@ def imbalance(scope: Scope) -> Answer:
         notes=[scope.note()],
     )
     answer.findings += _findings(communication, found, late, reasons, what_if)
+    answer.findings += _jitter(found, jitter)
     if not len(found.ranks):
         answer.warnings.append(no_timeline(scope) or "no rank is known of what is selected, so none can be compared")
     elif len(found.ranks) == 1:
@@ -251,6 +258,22 @@ def _findings(
     return out
 
 
+def _is_jitter(each: Straggler, reason: Reason) -> bool:
+    """Whether a rank is late now and then by many small things, and no one thing explains it."""
+    return each.kind is not Lateness.SYSTEMATIC and reason.covers < ONE_THING
+
+
+def _jitter(found: RankSteps, jitter: list[Straggler]) -> list[Finding]:
+    out = []
+    for each in jitter:
+        text = (
+            f"rank {each.rank} is late by {_ms(each.excess_ns)} {_when(found, each)}, but by many small things, as a host"
+            " is that is busy with something else: no one cause explains half of it"
+        )
+        out.append(Finding("jitter", text, each.rank, each.excess_ns))
+    return out
+
+
 def _when(found: RankSteps, each: Straggler) -> str:
     if each.kind is Lateness.SYSTEMATIC:
         return f"in every step ({len(each.columns)} counted)"
@@ -278,8 +301,8 @@ def _second_opinion(communication: RankCommunication, late: list[Straggler]) -> 
     named = {each.rank for each in late}
     agree = waited_for in named and waits_least in named
     text = (
-        f"{'the waits agree' if agree else 'the waits do not agree, so look at those ranks too'}: by aligned clocks {share}"
-        f" for rank {waited_for}, and by durations alone, without any clock, rank {waits_least} waits least"
+        f"{'the waits agree' if agree else 'the waits do not agree, so look at those ranks too'}: by aligned clocks"
+        f" {share} for rank {waited_for}, and by durations alone, without any clock, rank {waits_least} waits least"
     )
     return [Finding("second_opinion", text, None, None)]
 

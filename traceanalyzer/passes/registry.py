@@ -8,6 +8,7 @@ from traceanalyzer.passes import kernels as _kernels
 from traceanalyzer.passes import launches as _launches
 from traceanalyzer.passes import ledger as _ledger
 from traceanalyzer.passes import ranges as _ranges
+from traceanalyzer.passes import scaling as _scaling
 from traceanalyzer.passes import steps as _steps
 from traceanalyzer.passes import streams as _streams
 from traceanalyzer.passes import throughput as _throughput
@@ -28,5 +29,6 @@ PASSES: dict[str, Pass] = {
     ),
     "imbalance": Pass(_imbalance.imbalance, _imbalance.TABLES),
     "throughput": Pass(_throughput.throughput, (_throughput.KERNELS, _throughput.ROLLUP), of_profiles=True),
+    "scaling": Pass(_scaling.scaling, (_scaling.SCALING, _scaling.LOST), of_every_run=True),
 }
 """A new pass is one module and one line here."""

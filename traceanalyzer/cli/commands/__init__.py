@@ -40,6 +40,7 @@ COMMANDS = (
     Entry("throughput", "GPU", "What limits each kernel that ncu profiled."),
     Entry("collectives", "Ranks", "Who waits for whom, and how fast the transfers are."),
     Entry("imbalance", "Ranks", "Which rank is late, why, and what that costs."),
+    Entry("scaling", "Ranks", "How well throughput grows with the ranks, and what is lost."),
     Entry("info", "Data", "What was captured, and which questions it can answer."),
     Entry("sql", "Data", "Ask the store in SQL; nothing is changed."),
     Entry("export", "Data", "Write tables and results as Parquet or Arrow files."),

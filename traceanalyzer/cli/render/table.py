@@ -3,6 +3,7 @@
 import html
 from collections.abc import Sequence
 
+from traceanalyzer.cli.render.heat import heat_map
 from traceanalyzer.cli.render.layout import Kind, Shown, are_figures, fit, fitted, laid_out, plain, wrapped
 from traceanalyzer.cli.render.text import cell, heading, printable, width_of
 from traceanalyzer.cli.render.views import SENTENCES, View, columns_shown, frames_shown, view_of
@@ -35,6 +36,9 @@ def as_terminal(
     parts = ["\n".join(_sentence(note, room) for note in answer.notes)]
     titled = table is None and len(answer.tables) > 1
     parts += [_terminal_table(answer, frame, top, width, titled, room) for frame in frames_shown(answer, table)]
+    heat = view_of(answer).heat
+    if table is None and heat is not None and heat[0] in answer.tables:
+        parts.append(heat_map(answer.tables[heat[0]], heat[1], width))
     if table is None:
         parts.append("\n".join(_sentence(f"- {finding.text}", room, "  ") for finding in answer.findings))
         parts.append(_hints(answer, inputs, room) if hints else "")

@@ -14,7 +14,8 @@ class View:
     that is not named there, and a name that a table lacks, is no error. `beneath` names the column of a table that gets
     a line of its own beneath each row. `spare` names columns of a table that are left out, the first one first, where a
     row would not fit the terminal. `nulls` says what null means in a column where it means something, and `marks`
-    names columns that are shown only where a value is not zero or false. `hints` are commands worth running next.
+    names columns that are shown only where a value is not zero or false. `hints` are commands worth running next. `heat` names
+    a table of ranks and steps, and its column that is drawn as a heat map.
     """
 
     shown: tuple[str, ...] = ()
@@ -24,6 +25,7 @@ class View:
     nulls: dict[str, str] = field(default_factory=dict)
     marks: frozenset[str] = frozenset()
     hints: tuple[tuple[str, str], ...] = ()
+    heat: tuple[str, str] | None = None
 
 
 SENTENCES = frozenset({"reason", "text", "note"})
@@ -204,6 +206,7 @@ VIEWS = {
             "stragglers": ("rank", "kind", "excess_ns", "late_steps", "period", "others_wait_ns", "reason", "stack"),
         },
         beneath={"stragglers": "stack"},
+        heat=("excess", "excess_ns"),
         hints=(
             ("traceanalyzer collectives", "the waits one by one"),
             ("traceanalyzer gaps --by rank", "idle time of each rank"),
@@ -316,6 +319,16 @@ VIEWS = {
         },
         beneath={"kernels": "kernel"},
         hints=(("traceanalyzer throughput --table rollup --top 0", "time and class of every kernel"),),
+    ),
+    "scaling": View(
+        columns={
+            "scaling": ("ranks", "run", "throughput", "efficiency", "lost_share", "step_ns"),
+            "lost": ("ranks", "category", "lost_ns"),
+        },
+        hints=(
+            ("traceanalyzer steps --run all", "the steps that the runs are compared by"),
+            ("traceanalyzer gaps --run all", "why the GPUs were idle in each of them"),
+        ),
     ),
 }
 

@@ -20,10 +20,14 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """What a late rank does more of: a sentence, and where it is idle time the stack that holds most of it."""
+    """What a late rank does more of: a sentence, and where it is idle time the stack that holds most of it.
+
+    `covers` is the share of the excess that this explains.
+    """
 
     text: str
     stack: list[str] | None = None
+    covers: float = 1.0
 
 
 def reason_of(scope: Scope, tree: StackTree, found: RankSteps, late: Straggler) -> Reason:
@@ -46,7 +50,7 @@ def reason_of(scope: Scope, tree: StackTree, found: RankSteps, late: Straggler) 
     devices = found.devices[late.row], found.devices[usual]
     steps = found.steps[late.columns]
     if part == "idle":
-        return _idle(scope, tree, devices, steps, more[part])
+        return _idle(scope, tree, devices, steps, more[part], late.excess_ns)
     if part == "compute":
         return _compute(scope, devices, steps, more[part])
     what = "copies that no kernel hides" if part == "copy" else "transfers that no compute hides"
@@ -54,7 +58,12 @@ def reason_of(scope: Scope, tree: StackTree, found: RankSteps, late: Straggler) 
 
 
 def _idle(
-    scope: Scope, tree: StackTree, devices: tuple[DeviceOfCapture, DeviceOfCapture], steps: Ints, more_ns: float
+    scope: Scope,
+    tree: StackTree,
+    devices: tuple[DeviceOfCapture, DeviceOfCapture],
+    steps: Ints,
+    more_ns: float,
+    excess_ns: int,
 ) -> Reason:
     own, usual = (_idle_by_subject(scope, tree, device, steps) for device in devices)
     gain = {key: ns - usual.get(key, (0, -1))[0] for key, (ns, _) in own.items()}
@@ -65,7 +74,8 @@ def _idle(
     words = WORDS[Cause(cause)]
     where = f"{words} in {blame}" if blame else words
     text = f"idle, {where}: {_time(gain[cause, label] / len(steps))} more than on rank {devices[1].rank}"
-    return Reason(text, tree.frames(own[cause, label][1]))
+    covers = gain[cause, label] / len(steps) / max(excess_ns, 1)
+    return Reason(text, tree.frames(own[cause, label][1]), covers)
 
 
 def _idle_by_subject(

@@ -1,0 +1,62 @@
+"""`traceanalyzer scaling`: what more ranks bring."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from traceanalyzer.cli.ask import answer_question, show
+from traceanalyzer.cli.options import Asked, question_options
+from traceanalyzer.errors import UsageError
+
+
+@click.command("scaling")
+@question_options(without=("rank", "device", "lane", "user_code"), every_run=True)
+def command(asked: Asked) -> None:
+    """How well throughput grows with the ranks, and what is lost.
+
+    Efficiency is the throughput of N ranks as a share of N x that of one rank; less than 80 % is a finding. Without
+    one rank it is beside the fewest ranks that there are, per rank.
+
+    From the runs of a store: each counts with its ranks and its median device step, that of the slowest rank. That
+    tells how well a job scales where every rank does the same work in each run (weak scaling). What a step takes
+    longer for is told by category of the ledger.
+
+    From measured throughputs: a CSV file with the header ranks,throughput, and one row for each number of ranks.
+
+    \b
+    Tables: scaling (printed by csv and markdown), lost.
+
+    \b
+    Examples:
+      traceanalyzer scaling throughput.csv       # from measured throughputs
+      traceanalyzer scaling                      # all runs of the store
+      traceanalyzer scaling --table lost --format csv    # what a step takes longer for
+    """
+    file = _throughputs(asked)
+    if file is None:
+        answer_question(asked, lambda traces: traces.scaling(**asked.selection, top=asked.rows))
+        return
+    from traceanalyzer.traceset import scaling_of_file
+
+    # No other question can be asked of such a file, so there is nothing to hint at.
+    show(replace(asked, quiet=True), scaling_of_file(file))
+
+
+def _throughputs(asked: Asked) -> Path | None:
+    """The file of throughputs that was given, if one was."""
+    if not asked.traces:
+        return None
+    from traceanalyzer.sources.throughputs import holds_throughputs
+
+    files = [path for path in asked.traces if holds_throughputs(path)]
+    if not files:
+        return None
+    if len(asked.traces) > 1:
+        raise UsageError(f"{files[0]}: give one file of throughputs, and nothing beside it")
+    if asked.db is not None:
+        raise UsageError("give either a file of throughputs or --db, not both")
+    if chosen := [name for name, value in asked.selection.items() if value is not None]:
+        option = chosen[0].replace("_", "-")
+        raise UsageError(f"--{option}: a file of throughputs has nothing to select by it; leave it out")
+    return files[0]
