@@ -26,6 +26,7 @@ class Capture:
     ops: list[dict] = field(default_factory=list)
     events: list[dict] = field(default_factory=list)
     samples: list[dict] = field(default_factory=list)
+    collectives: list[dict] = field(default_factory=list)
 
     def kernel(self, start: int, end: int, correlation: int | None = None, name: str = "gemm", **more) -> "Capture":
         self.ops.append(
@@ -50,6 +51,34 @@ class Capture:
         }
         self.ops.append(row | more)
         return self
+
+    def communication(
+        self,
+        start: int,
+        end: int,
+        kind: str = "allreduce",
+        *,
+        group: str = "0",
+        ranks: Sequence[int] = (0, 1),
+        elements: int = 1024,
+        correlation: int | None = None,
+        name: str = "ncclDevKernel",
+        stream: int = 20,
+        **more,
+    ) -> "Capture":
+        """A kernel that carries a collective, as PyTorch records one; `more` are columns of `collectives`."""
+        row = {
+            "op_id": len(self.ops),
+            "group_name": group,
+            "group_ranks": str(list(ranks)),
+            "group_size": len(ranks),
+            "kind": kind,
+            "dtype": "Float",
+            "elements_in": elements,
+            "elements_out": elements,
+        }
+        self.collectives.append(row | more)
+        return self.kernel(start, end, correlation, name, stream=stream)
 
     def event(
         self, kind: EventKind, name: str, start: int, end: int, correlation: int | None = None, thread: int | None = 1
@@ -155,6 +184,17 @@ def _sample_columns(staging: Staging, samples: Sequence[dict]) -> dict:
     }
 
 
+def _collective_columns(staging: Staging, rows: Sequence[dict]) -> dict:
+    out = {"op_id": np.array([row["op_id"] for row in rows], np.int64)}
+    out["process"] = np.full(len(rows), DEFAULTS["process"])
+    for name in ("group_name", "group_ranks", "kind", "dtype"):
+        out[name] = staging.texts.codes([row.get(name) for row in rows])
+    for name in ("group_size", "elements_in", "elements_out", "sequence", "peer", "root"):
+        values = [row.get(name) for row in rows]
+        out[name] = np.ma.masked_array([0 if v is None else v for v in values], mask=[v is None for v in values])
+    return out
+
+
 @functools.cache
 def empty_store() -> Path:
     """An empty store, made once: most of the time of a small test would go into making it."""
@@ -181,6 +221,8 @@ def store_of(
         if capture.events:
             events = _columns(staging, capture.events, EVENT_COLUMNS)
             staging.write("cpu_events", events | _backtraces(staging, capture.events))
+        if capture.collectives:
+            staging.write("collectives", _collective_columns(staging, capture.collectives))
         if capture.samples:
             staging.write("samples", _sample_columns(staging, capture.samples))
         staging.write("processes", {"process": np.array([100])})

@@ -11,7 +11,7 @@ from traceanalyzer.passes.communication.lateness import Lateness, Straggler, exc
 from traceanalyzer.passes.communication.matching import NONE
 from traceanalyzer.passes.communication.rank_steps import RankSteps, load_rank_steps
 from traceanalyzer.passes.communication.ranks import RankCommunication, communication_of
-from traceanalyzer.passes.communication.reasons import Reason, reason_of
+from traceanalyzer.passes.communication.reasons import ONE_THING, Reason, reason_of
 from traceanalyzer.passes.gaps import no_timeline
 from traceanalyzer.passes.idle.stacks import StackTree
 from traceanalyzer.passes.scope import Scope, resolve
@@ -21,9 +21,6 @@ from traceanalyzer.units import Unit
 Ints = NDArray[np.int64]
 GOOD = 0.8
 """Efficiencies below this deserve a look (POP)."""
-
-ONE_THING = 0.5
-"""A rank that is late in some steps only is a straggler if one cause explains this share of it; else that is jitter."""
 
 _RANK = Column("rank", Type.INT64, "Rank.")
 RANKS = TableSpec(
@@ -107,8 +104,8 @@ def imbalance(scope: Scope) -> Answer:
     able = stragglers(found, _groups(communication))
     tree = StackTree(scope)
     explained = [(each, reason_of(scope, tree, found, each)) for each in able]
-    jitter = [each for each, reason in explained if _is_jitter(each, reason)]
-    explained = [(each, reason) for each, reason in explained if not _is_jitter(each, reason)]
+    jitter = [each for each, reason in explained if _is_jitter(each, reason, len(found.steps))]
+    explained = [(each, reason) for each, reason in explained if not _is_jitter(each, reason, len(found.steps))]
     late, reasons = [each for each, _ in explained], [reason for _, reason in explained]
     by_rank = excess(found) if len(found.ranks) else np.zeros((0, 0))
     what_if = _what_if(found, late)
@@ -124,8 +121,7 @@ def imbalance(scope: Scope) -> Answer:
         default_table="ranks",
         notes=[scope.note()],
     )
-    answer.findings += _findings(communication, found, late, reasons, what_if)
-    answer.findings += _jitter(found, jitter)
+    answer.findings += _findings(communication, found, late, reasons, jitter, what_if)
     if not len(found.ranks):
         answer.warnings.append(no_timeline(scope) or "no rank is known of what is selected, so none can be compared")
     elif len(found.ranks) == 1:
@@ -232,6 +228,7 @@ def _findings(
     found: RankSteps,
     late: list[Straggler],
     reasons: list[Reason],
+    jitter: list[Straggler],
     what_if: int | None,
 ) -> list[Finding]:
     out = []
@@ -250,25 +247,26 @@ def _findings(
             f"without this a step takes {_ms(what_if)} instead of {_ms(round(step))}, if nothing else takes its place"
         )
         out.append(Finding("what_if", text, None, round(step) - what_if))
+    out += _jitter(found, jitter)
     if len(found.ranks) > 1 and found.stepped:
-        if not late:
+        if not late and not jitter:
             out.append(Finding("balanced", "no rank is late in a way that stands out from the noise", None, None))
         out += _second_opinion(communication, late)
         out += _inefficiency(found)
     return out
 
 
-def _is_jitter(each: Straggler, reason: Reason) -> bool:
+def _is_jitter(each: Straggler, reason: Reason, steps: int) -> bool:
     """Whether a rank is late now and then by many small things, and no one thing explains it."""
-    return each.kind is not Lateness.SYSTEMATIC and reason.covers < ONE_THING
+    return each.kind is not Lateness.SYSTEMATIC and 2 * len(each.columns) <= steps and reason.covers < ONE_THING
 
 
 def _jitter(found: RankSteps, jitter: list[Straggler]) -> list[Finding]:
     out = []
     for each in jitter:
         text = (
-            f"rank {each.rank} is late by {_ms(each.excess_ns)} {_when(found, each)}, but by many small things, as a host"
-            " is that is busy with something else: no one cause explains half of it"
+            f"rank {each.rank} is late by {_ms(each.excess_ns)} {_when(found, each)}, but by many small things, as"
+            " where the host is busy with something else: no one cause explains half of it"
         )
         out.append(Finding("jitter", text, each.rank, each.excess_ns))
     return out

@@ -11,7 +11,7 @@ _MOST_RANKS = 64
 def heat_map(frame: Frame, value: str, width: int, *, unit_ns: int = 1_000_000) -> str:
     """Values of a table with columns `rank`, `step` and `value` (ns): a line a rank, a character a step or more.
 
-    The darkest is the largest value, nothing is a value of 0 or less. Where there are more steps than columns, each
+    The darkest is the largest value, nothing is less than an eighth of it. Where there are more steps than columns, a
     character is the largest of its steps; of more than 64 ranks those with the largest values are shown.
     """
     ranks = sorted(set(frame.columns["rank"]))
@@ -41,4 +41,4 @@ def heat_map(frame: Frame, value: str, width: int, *, unit_ns: int = 1_000_000) 
 
 def _shaded(cells: Sequence[int], largest: int) -> str:
     top = len(SHADES) - 1
-    return "".join(SHADES[0] if cell <= 0 else SHADES[-(-cell * top // largest)] for cell in cells)
+    return "".join(SHADES[max(round(cell * top / largest), 0)] for cell in cells)

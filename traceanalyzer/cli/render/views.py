@@ -14,8 +14,8 @@ class View:
     that is not named there, and a name that a table lacks, is no error. `beneath` names the column of a table that gets
     a line of its own beneath each row. `spare` names columns of a table that are left out, the first one first, where a
     row would not fit the terminal. `nulls` says what null means in a column where it means something, and `marks`
-    names columns that are shown only where a value is not zero or false. `hints` are commands worth running next. `heat` names
-    a table of ranks and steps, and its column that is drawn as a heat map.
+    names columns that are shown only where a value is not zero or false. `hints` are commands worth running next.
+    `heat` names a table of ranks and steps, and its column that is drawn as a heat map.
     """
 
     shown: tuple[str, ...] = ()

@@ -17,6 +17,7 @@ from traceanalyzer.passes.communication.matching import Matches
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 _ROUNDS = 12
+_DRIFT_ROUNDS = 20
 _MOST_DRIFT_PPM = 1000.0
 _DRIFT_ERRORS = 6.0
 """A drift counts if it moves the clock by this many standard errors over the window."""
@@ -102,21 +103,39 @@ class _Estimate:
         return np.array([root(k) if k in present else -1 for k in range(len(self._ranks))], np.int64)
 
     def clocks(self) -> dict[int, Clock]:
-        offset = self._first_offsets()
-        drift = np.zeros(len(self._ranks))
+        """The clocks: offsets alone first, then with drifts; those that are no more than noise are taken back."""
+        offset, none = self._first_offsets(), np.zeros(len(self._ranks))
+        offset = self._refined(offset, none)
+        drift, moved = none.copy(), offset.copy()
+        for _ in range(_DRIFT_ROUNDS):
+            change = self._slopes(self._residual(moved, drift))
+            drift += change
+            drift -= self._of_reference(drift)
+            moved = self._refined(moved, drift)
+            if np.abs(change).max(initial=0) * self._longest() < 1:
+                break
+        drift = np.where(self._tells(drift, self._residual(moved, drift)), drift, 0)
+        offset = self._refined(moved, drift) if drift.any() else offset
+        return self._told(offset, drift, self._residual(offset, drift))
+
+    def _refined(self, offset: Floats, drift: Floats) -> Floats:
+        """Offsets that are moved to where each rank ends with the others, until they stay."""
+        offset = offset.copy()
         for _ in range(_ROUNDS):
-            residual = self._residual(offset, drift)
-            step = self._medians(residual, self._who, len(self._ranks))
+            step = self._medians(self._residual(offset, drift), self._who, len(self._ranks))
             offset += step
             if np.abs(step).max(initial=0) < 0.5:
                 break
-        residual = self._residual(offset, drift)
-        drift = self._drifts(residual)
-        if drift.any():
-            for _ in range(_ROUNDS):
-                residual = self._residual(offset, drift)
-                offset += self._medians(residual, self._who, len(self._ranks))
-        return self._told(offset, drift, self._residual(offset, drift))
+        return offset
+
+    def _longest(self) -> float:
+        return float((self._last - self._base).max(initial=0))
+
+    def _of_reference(self, drift: Floats) -> Floats:
+        """The drift of the reference of each rank's component."""
+        known = self._component >= 0
+        out: Floats = np.where(known, drift[np.maximum(self._component, 0)], 0)
+        return out
 
     def _first_offsets(self) -> Floats:
         """Offsets by walking over the groups: of each member against the first one of its group, the median."""
@@ -172,27 +191,42 @@ class _Estimate:
         out[keys] = (ordered[first + (size - 1) // 2] + ordered[first + size // 2]) / 2
         return out
 
-    def _drifts(self, residual: Floats) -> Floats:
-        """Drifts that the window is long enough to tell: from the first third of the ends to the last."""
+    def _thirds(self, k: int) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
+        """The first and the last third of a rank's ends in time; None where there are too few."""
+        own = np.flatnonzero(self._who == k)
+        if len(own) < _LEAST_FOR_DRIFT:
+            return None
+        own = own[np.argsort(self._local[own], kind="stable")]
+        return own[: len(own) // 3], own[-(len(own) // 3) :]
+
+    def _slopes(self, residual: Floats) -> Floats:
+        """How much later each rank ends as time goes on: from the first third of its ends to the last."""
         out = np.zeros(len(self._ranks))
         for k in range(len(self._ranks)):
-            own = np.flatnonzero(self._who == k)
-            if len(own) < _LEAST_FOR_DRIFT:
+            thirds = self._thirds(k)
+            if thirds is None:
                 continue
-            own = own[np.argsort(self._local[own], kind="stable")]
-            early, late = own[: len(own) // 3], own[-(len(own) // 3) :]
+            early, late = thirds
             apart = float(np.median(residual[late]) - np.median(residual[early]))
             time = float(np.mean(self._local[late]) - np.mean(self._local[early]))
-            noise = 1.4826 * float(np.median(np.abs(residual[own] - np.median(residual[own]))))
+            if time > 0 and abs(apart / time) * 1e6 <= _MOST_DRIFT_PPM:
+                out[k] = apart / time
+        return out
+
+    def _tells(self, drift: Floats, residual: Floats) -> NDArray[np.bool_]:
+        """Which drifts are more than noise, and long enough to matter."""
+        out = np.zeros(len(self._ranks), np.bool_)
+        for k in range(len(self._ranks)):
+            thirds = self._thirds(k)
+            if thirds is None or not drift[k]:
+                continue
+            early, late = thirds
+            own = residual[self._who == k]
+            noise = 1.4826 * float(np.median(np.abs(own - np.median(own))))
+            apart = abs(drift[k]) * float(np.mean(self._local[late]) - np.mean(self._local[early]))
             error = 1.25 * noise * np.sqrt(2 / len(early))
             window = float(self._last[k] - self._base[k])
-            if time <= 0 or abs(apart) <= _DRIFT_ERRORS * error or abs(apart) * window / time < LEAST_DRIFT_NS:
-                continue
-            if abs(apart / time) * 1e6 <= _MOST_DRIFT_PPM:
-                out[k] = apart / time
-        for component in np.unique(self._component[self._component >= 0]).tolist():
-            mine = self._component == component
-            out[mine] -= out[component]
+            out[k] = apart > _DRIFT_ERRORS * error and abs(drift[k]) * window >= LEAST_DRIFT_NS
         return out
 
     def _told(self, offset: Floats, drift: Floats, residual: Floats) -> dict[int, Clock]:

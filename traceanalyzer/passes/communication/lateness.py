@@ -24,8 +24,6 @@ LATE_STEP_SHARE = 0.05
 LATE_STEP_NOISE = 6 * 1.4826
 LATE_BESIDE_LATEST = 0.25
 """... and by this share of what it is late in the step in which it is latest."""
-MOST_LATE_STEPS = 0.5
-"""A rank that is late in more steps than this share is late in all, or not at all."""
 LEAST_FOR_PERIOD = 3
 
 
@@ -95,19 +93,25 @@ def _largest(values: Floats, groups: list[list[int]]) -> set[int]:
 def _in_some_steps(found: RankSteps, late: Floats, k: int, step: float, groups: list[list[int]]) -> Straggler | None:
     """A rank that is late in some steps only."""
     own = late[k]
-    usual = np.sort(own)[: max(int(np.ceil(len(own) / 2)), 1)]  # what it is like in the steps in which it is not late
-    base = float(np.median(usual))
-    spread = LATE_STEP_NOISE * float(np.median(np.abs(usual - base)))
-    limit = max(LATE_STEP_SHARE * step, spread, LATE_BESIDE_LATEST * float(own.max() - base))
-    able = np.flatnonzero(own - base > limit).tolist()
+    spread = LATE_STEP_NOISE * _noise(found, late, k)
+    limit = max(LATE_STEP_SHARE * step, spread, LATE_BESIDE_LATEST * float(own.max()))
+    able = np.flatnonzero(own > limit).tolist()
     columns = np.array([c for c in able if k in _largest(late[:, c], groups)], np.intp)
-    if not len(columns) or len(columns) > MOST_LATE_STEPS * len(own):
-        return None
-    if own[columns].sum() <= LEAST_SHARE * step * len(own):
+    if not len(columns) or own[columns].sum() <= LEAST_SHARE * step * len(own):
         return None
     period = _period(found.steps[columns], found.steps)
     kind = Lateness.OCCASIONAL if period is None else Lateness.PERIODIC
     return Straggler(k, int(found.ranks[k]), kind, round(float(own[columns].mean())), columns, period)
+
+
+def _noise(found: RankSteps, late: Floats, k: int) -> float:
+    """What excess is where nobody is late: that of the other ranks; of a single other one, in the calmer half."""
+    others = np.flatnonzero(found.component == found.component[k])
+    others = others[others != k]
+    if len(others) > 1:
+        return float(np.median(np.abs(late[others])))
+    calm = np.sort(np.abs(late[k]))[: max(int(np.ceil(late.shape[1] / 2)), 1)]
+    return float(np.median(calm))
 
 
 def _period(late: Ints, steps: Ints) -> int | None:

@@ -16,6 +16,8 @@ from traceanalyzer.schema.kinds import Lane
 from traceanalyzer.units import Unit, format_value
 
 Ints = NDArray[np.int64]
+ONE_THING = 0.5
+"""Idle time is told by one cause and frame if these explain this share of the excess."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,8 @@ def _idle(
     where = f"{words} in {blame}" if blame else words
     text = f"idle, {where}: {_time(gain[cause, label] / len(steps))} more than on rank {devices[1].rank}"
     covers = gain[cause, label] / len(steps) / max(excess_ns, 1)
+    if covers < ONE_THING:
+        text = f"idle for {_time(more_ns)} more than other ranks, in many small pieces; most of all {where}"
     return Reason(text, tree.frames(own[cause, label][1]), covers)
 
 
