@@ -3,19 +3,25 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from traceanalyzer.hardware import peaks_of
+from traceanalyzer.numeric.grouping import groups
+from traceanalyzer.numeric.intervals import measure_before, union
 from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
 from traceanalyzer.passes.communication.clocks import Clock
-from traceanalyzer.passes.communication.kinds import Kind, bus_factor
+from traceanalyzer.passes.communication.kinds import POINT_TO_POINT, Kind, bus_factor
 from traceanalyzer.passes.communication.matching import NONE
-from traceanalyzer.passes.communication.operations import UNKNOWN
+from traceanalyzer.passes.communication.operations import UNKNOWN, Communication
 from traceanalyzer.passes.communication.ranks import RankCommunication, communication_of
 from traceanalyzer.passes.gaps import no_timeline
 from traceanalyzer.passes.operations import NULL, window_of
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.schema.column import Column, Type
+from traceanalyzer.schema.kinds import Lane
 from traceanalyzer.units import Unit, format_value
 
 Ints = NDArray[np.int64]
+MOST_GPUS = 8
+"""Where files do not tell their host, groups of more ranks than this are taken to be on several."""
 
 COLLECTIVES = TableSpec(
     "collectives",
@@ -43,6 +49,7 @@ COLLECTIVES = TableSpec(
             "Whether the wait can be told: the collective is matched, and it is no less than what clocks may be off.",
         ),
         Column("last_rank", Type.INT64, "Rank that came last; null where the collective is not matched."),
+        Column("exposed_ns", Type.INT64, "Part during which no compute runs on its device.", Unit.NS),
     ),
 )
 CLOCKS = TableSpec(
@@ -59,6 +66,20 @@ CLOCKS = TableSpec(
     ),
     cut=False,
 )
+LINKS = TableSpec(
+    "links",
+    "Sends between pairs of ranks, from the transfer of the one that came last (medians); slow ones first.",
+    (
+        Column("source_rank", Type.INT64, "Rank that sends."),
+        Column("target_rank", Type.INT64, "Rank that receives."),
+        Column("bytes", Type.INT64, "Size.", Unit.BYTES),
+        Column("count", Type.INT64, "Sends.", Unit.COUNT),
+        Column("bandwidth_gbs", Type.FLOAT64, "Size by transfer time, in 1e9 bytes per second.", Unit.GB_PER_S),
+        Column("share", Type.FLOAT64, "The same, beside the median of all pairs with this size.", Unit.SHARE),
+    ),
+)
+SLOW_LINK = 0.7
+"""A pair of ranks is slow below this share of what pairs usually reach."""
 BANDWIDTH = TableSpec(
     "bandwidth",
     "Bandwidth of collectives by group, kind and size, from the transfer of the last arriver (medians).",
@@ -70,28 +91,43 @@ BANDWIDTH = TableSpec(
         Column("transfer_ns", Type.INT64, "Transfer time of the last arriver.", Unit.NS),
         Column("algbw_gbs", Type.FLOAT64, "Size by transfer time, in 1e9 bytes per second.", Unit.GB_PER_S),
         Column("busbw_gbs", Type.FLOAT64, "The same by nccl-tests' factor: what a link carries.", Unit.GB_PER_S),
+        Column(
+            "peak_gbs",
+            Type.FLOAT64,
+            "One direction of the GPU's links, from its datasheet; null across hosts, or where it is not known.",
+            Unit.GB_PER_S,
+        ),
+        Column("peak_share", Type.FLOAT64, "Bus bandwidth as a share of that.", Unit.SHARE),
     ),
 )
 
 
+TABLES = (COLLECTIVES, CLOCKS, BANDWIDTH, LINKS)
+"""Tables of every answer."""
+
+
 def collectives(scope: Scope) -> Answer:
-    """Tables `collectives`, `clocks`, `bandwidth`. Times in ns; starts are on each capture's own clock."""
+    """Tables `collectives`, `clocks`, `bandwidth`, `links`. Times in ns; starts are on each capture's own clock."""
     found = communication_of(scope)
     of, waits = found.matches.communication, found.waits
     shown = _shown(scope, found)
     order = shown[np.lexsort((of.op_id[shown], of.capture[shown], -waits.wait[shown] * waits.resolved[shown]))]
+    top = scope.selection.top
+    order = order[:top] if top else order
+    links = _links(found, shown)
     answer = Answer(
         "collectives",
         {
-            "collectives": Frame.of_rows(COLLECTIVES, _rows(found, order)),
+            "collectives": Frame.of_rows(COLLECTIVES, _rows(scope, found, order)),
             "clocks": Frame.of_rows(CLOCKS, [_clock_row(clock) for _, clock in sorted(found.clocks.items())]),
-            "bandwidth": Frame.of_rows(BANDWIDTH, _bandwidth(found, shown)),
+            "bandwidth": Frame.of_rows(BANDWIDTH, _bandwidth(scope, found, shown)),
+            "links": Frame.of_rows(LINKS, links),
         },
         warnings=[*scope.warnings, *found.notes] if len(of) else list(scope.warnings),
         default_table="collectives",
         notes=[scope.note()],
     )
-    answer.findings += _findings(found, shown)
+    answer.findings += _findings(found, shown) + _slow_links(links)
     if not len(of):
         answer.warnings.append(no_timeline(scope) or "no operation communicates in what is selected")
     return answer
@@ -119,14 +155,15 @@ def _or_none(value: int) -> int | None:
     return None if value == NULL else value
 
 
-def _rows(found: RankCommunication, which: NDArray[np.intp]) -> list[tuple[object, ...]]:
+def _rows(scope: Scope, found: RankCommunication, which: NDArray[np.intp]) -> list[tuple[object, ...]]:
     of, waits, matches = found.matches.communication, found.waits, found.matches
     members, number = matches.members()
     ranks: dict[int, list[int]] = {}
     for k, rank in zip(number.tolist(), of.rank[members].tolist(), strict=True):
         ranks.setdefault(k, []).append(rank)
     rows: list[tuple[object, ...]] = []
-    for k in which.tolist():
+    exposed = _exposed(scope, of, which)
+    for k, bare in zip(which.tolist(), exposed.tolist(), strict=True):
         resolved, collective = bool(waits.resolved[k]), int(matches.collective[k])
         rank, wait, duration = int(of.rank[k]), int(waits.wait[k]), int(of.end[k] - of.start[k])
         kind = Kind(int(of.kind[k]))
@@ -150,6 +187,7 @@ def _rows(found: RankCommunication, which: NDArray[np.intp]) -> list[tuple[objec
                 duration - wait if resolved else None,
                 resolved,
                 None if waits.last[k] == NONE else int(waits.last[k]),
+                bare,
             )
         )
     return rows
@@ -167,7 +205,89 @@ def _clock_row(clock: Clock) -> tuple[object, ...]:
     )
 
 
-def _bandwidth(found: RankCommunication, shown: NDArray[np.intp]) -> list[tuple[object, ...]]:
+def _exposed(scope: Scope, of: Communication, which: NDArray[np.intp]) -> Ints:
+    """How long each operation runs while no compute does on its device."""
+    out = np.zeros(len(which), np.int64)
+    places = groups(of.capture[which], of.device[which])
+    for place, row in enumerate(places.row.tolist()):
+        mine = np.flatnonzero(places.of_row == place)
+        got = scope.connection.execute(
+            f"""SELECT start_ns, end_ns FROM stored.gpu_ops
+            WHERE capture = ? AND device = ? AND lane = {int(Lane.COMPUTE)}""",
+            [int(of.capture[which[row]]), int(of.device[which[row]])],
+        ).fetchnumpy()
+        compute = union(np.asarray(got["start_ns"], np.int64), np.asarray(got["end_ns"], np.int64))
+        start, end = of.start[which[mine]], of.end[which[mine]]
+        out[mine] = end - start - (measure_before(*compute, end) - measure_before(*compute, start))
+    return out
+
+
+def _peaks(scope: Scope, found: RankCommunication) -> dict[int, float | None]:
+    """Of each group, one direction of the links of its GPUs; None where they are not of one host, or not known."""
+    of = found.matches.communication
+    rows = scope.connection.execute(
+        """SELECT d.capture, d.device, n.text, c.host FROM stored.devices d
+        JOIN stored.captures c ON c.capture = d.capture LEFT JOIN stored.names n ON n.name_id = d.name
+        WHERE d.capture IN (SELECT unnest(?::INTEGER[]))""",
+        [np.unique(of.capture).tolist()],
+    ).fetchall()
+    known = {(capture, device): (name, host) for capture, device, name, host in rows}
+    out: dict[int, float | None] = {}
+    for group, about in enumerate(of.groups):
+        mine = np.flatnonzero(of.group == group)
+        places = groups(of.capture[mine], of.device[mine]) if len(mine) else None
+        kinds = set()
+        for row in places.row.tolist() if places is not None else ():
+            kinds.add(known.get((int(of.capture[mine[row]]), int(of.device[mine[row]])), (None, None)))
+        names, hosts = {name for name, _ in kinds}, {host for _, host in kinds}
+        apart = len(hosts) != 1 or (hosts == {None} and (about.size or 0) > MOST_GPUS)
+        peaks = peaks_of(names.pop()) if len(names) == 1 and not apart else None
+        out[group] = None if peaks is None else peaks.link_one_way_gbs
+    return out
+
+
+def _links(found: RankCommunication, shown: NDArray[np.intp]) -> list[tuple[object, ...]]:
+    """Sends by pair of ranks and size."""
+    of, waits, matches = found.matches.communication, found.waits, found.matches
+    rows, number = matches.members()
+    able = np.isin(rows, shown) & np.isin(of.kind[rows], [int(kind) for kind in POINT_TO_POINT])
+    rows, number = rows[able], number[able]
+    pairs: dict[tuple[int, int, int], list[int]] = {}
+    for one, two in zip(rows[:-1].tolist(), rows[1:].tolist(), strict=True) if len(rows) else ():
+        if matches.collective[one] != matches.collective[two]:
+            continue
+        send, receive = (one, two) if of.kind[one] == int(Kind.SEND) else (two, one)
+        last = send if waits.last[send] == of.rank[send] else receive
+        left, size = int(of.end[last] - of.start[last] - waits.wait[last]), int(of.bytes[send])
+        if left > 0 and size > 0:
+            pairs.setdefault((int(of.rank[send]), int(of.rank[receive]), size), []).append(left)
+    speed = {key: key[2] / float(np.median(times)) for key, times in pairs.items()}
+    usual: dict[int, float] = {}
+    for size in {key[2] for key in speed}:
+        usual[size] = float(np.median([value for key, value in speed.items() if key[2] == size]))
+    out: list[tuple[object, ...]] = [
+        (*key, len(pairs[key]), value, value / usual[key[2]])
+        for key, value in sorted(speed.items(), key=lambda item: (item[1] / usual[item[0][2]], item[0]))
+    ]
+    return out
+
+
+def _slow_links(rows: list[tuple[object, ...]]) -> list[Finding]:
+    """Pairs of ranks between which sends are slow, where there are others to compare them with."""
+    slow = [row for row in rows if float(str(row[5])) < SLOW_LINK]
+    if not slow:
+        return []
+    source, target, _, count, speed, share = slow[0]
+    text = (
+        f"sends from rank {source} to rank {target} reach {float(str(speed)):,.1f} GB/s, {100 * float(str(share)):.0f} %"
+        f" of what pairs of ranks usually do ({count} sends)"
+    )
+    if len(slow) > 1:
+        text += f"; {len(slow) - 1} more pairs are slow: --table links"
+    return [Finding("slow_link", text, None, None)]
+
+
+def _bandwidth(scope: Scope, found: RankCommunication, shown: NDArray[np.intp]) -> list[tuple[object, ...]]:
     """Of collectives that the whole group was recorded in, or of whose last arriver it is known that it came last."""
     of, waits, matches = found.matches.communication, found.waits, found.matches
     able = shown[(matches.collective[shown] != NONE) & (of.bytes[shown] != NULL) & (of.bytes[shown] > 0)]
@@ -178,12 +298,17 @@ def _bandwidth(found: RankCommunication, shown: NDArray[np.intp]) -> list[tuple[
         if left > 0:
             transfer.setdefault((int(of.group[k]), int(of.kind[k]), int(of.bytes[k])), []).append(left)
     rows: list[tuple[object, ...]] = []
+    peaks = _peaks(scope, found)
     for (group, kind, size), times in sorted(transfer.items(), key=lambda item: (item[0][0], item[0][1], -item[0][2])):
         middle = float(np.median(times))
         ranks = of.groups[group].size or 2
         algorithm = size / middle
         bus = algorithm * bus_factor(Kind(kind), ranks)
-        rows.append((of.groups[group].label, Kind(kind).text, size, len(times), round(middle), algorithm, bus))
+        peak = peaks[group]
+        share = None if peak is None else bus / peak
+        rows.append(
+            (of.groups[group].label, Kind(kind).text, size, len(times), round(middle), algorithm, bus, peak, share)
+        )
     return rows
 
 

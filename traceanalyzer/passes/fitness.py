@@ -41,6 +41,8 @@ STREAM_SHARE = 0.01
 """Share of operations on streams without launches from which on they are a problem."""
 OBSERVER_RATIO = 1.1
 """Steps this many times as long as in another recording of the same rank are a problem."""
+MOST_FILES = 4
+"""Files that a warning names."""
 SAMPLES_A_STEP = 10
 """With fewer samples a step than this, samples say little of a step."""
 
@@ -77,6 +79,8 @@ class _Check:
     name: str
     spoils: tuple[str, ...]
     look: Callable[[_Capture], _Result]
+    of_run: bool = False
+    """Whether it is the same for all captures of a run by one tool: then it is looked at once."""
 
 
 def _device_records(capture: _Capture) -> _Result:
@@ -285,7 +289,7 @@ CHECKS = (
     _Check("profiler_overhead", (*_TIMELINE, "ranges", "launches"), _overhead),
     _Check("slower_steps", (*_TIMELINE, "ranges", "launches"), _slower_steps),
     _Check("sampling", ("gaps", "ranges"), _sampling),
-    _Check("ranks", ("collectives", "imbalance"), _ranks),
+    _Check("ranks", ("collectives", "imbalance"), _ranks, of_run=True),
     _Check("start_skew", ("collectives", "imbalance"), _start_skew),
 )
 """A new check is one function and one line here."""
@@ -293,11 +297,12 @@ CHECKS = (
 
 def fitness(scope: Scope) -> Frame:
     """Table `fitness` of the selected captures: a row for every check whose question arises."""
+    look = _Look()
     rows = [
         (capture.number, check.name, state, text, ", ".join(check.spoils))
         for capture in _captures(scope)
         for check in CHECKS
-        for state, text in _looked(check, capture)
+        for state, text in look(check, capture)
     ]
     return Frame.of_rows(FITNESS, rows)
 
@@ -305,18 +310,35 @@ def fitness(scope: Scope) -> Frame:
 def spoiled(scope: Scope, question: str) -> list[str]:
     """What spoils a question, in sentences; the same of several captures once."""
     found: dict[str, list[str]] = {}
+    look = _Look()
     for capture in _captures(scope):
         for check in CHECKS:
             if question in check.spoils:
-                for state, text in _looked(check, capture):
+                for state, text in look(check, capture):
                     if state == PROBLEM:
                         found.setdefault(text, []).append(capture.file)
-    return [f"{', '.join(files)}: {text} (`traceanalyzer info` has more)" for text, files in found.items()]
+    return [f"{_files(files)}: {text} (`traceanalyzer info` has more)" for text, files in found.items()]
 
 
-def _looked(check: _Check, capture: _Capture) -> list[tuple[str, str]]:
-    found = check.look(capture)
-    return [] if found is None else [found]
+def _files(names: list[str]) -> str:
+    more = len(names) - MOST_FILES
+    return ", ".join(names) if more <= 0 else f"{', '.join(names[:MOST_FILES])} and {more} more"
+
+
+class _Look:
+    """Looks at captures; what is the same for all captures of a run is looked at once."""
+
+    def __init__(self) -> None:
+        self._of_run: dict[tuple[str, str, str], _Result] = {}
+
+    def __call__(self, check: _Check, capture: _Capture) -> list[tuple[str, str]]:
+        """State and text, or nothing."""
+        key = check.name, capture.run, capture.source
+        if check.of_run and key in self._of_run:
+            found = self._of_run[key]
+        else:
+            found = self._of_run[key] = check.look(capture)
+        return [] if found is None else [found]
 
 
 def _captures(scope: Scope) -> Iterator[_Capture]:

@@ -24,9 +24,7 @@ PASSES: dict[str, Pass] = {
     "kernels": Pass(_kernels.kernels, (_kernels.KERNELS, _kernels.OPERATIONS)),
     "streams": Pass(_streams.streams, (_streams.STREAMS, _streams.OVERLAP, _streams.CONCURRENCY)),
     "launches": Pass(_launches.launches, (_launches.DELAYS, _launches.QUEUES, _launches.DEPTH)),
-    "collectives": Pass(
-        _collectives.collectives, (_collectives.COLLECTIVES, _collectives.CLOCKS, _collectives.BANDWIDTH)
-    ),
+    "collectives": Pass(_collectives.collectives, _collectives.TABLES),
     "imbalance": Pass(_imbalance.imbalance, _imbalance.TABLES),
     "throughput": Pass(_throughput.throughput, (_throughput.KERNELS, _throughput.ROLLUP), of_profiles=True),
     "scaling": Pass(_scaling.scaling, (_scaling.SCALING, _scaling.LOST), of_every_run=True),

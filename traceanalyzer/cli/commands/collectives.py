@@ -16,7 +16,8 @@ def command(asked: Asked) -> None:
     another rank, and transfer. A wait that is shorter than what clocks may be off is unresolved, and no wait.
 
     \b
-    Tables: collectives (printed by csv and markdown), clocks, bandwidth.
+    Tables: collectives (printed by csv and markdown), clocks, bandwidth, links
+    (sends between pairs of ranks).
 
     \b
     Examples:

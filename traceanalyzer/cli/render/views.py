@@ -185,6 +185,7 @@ VIEWS = {
                 "duration_ns",
                 "wait_ns",
                 "transfer_ns",
+                "exposed_ns",
                 "rank",
                 "last_rank",
                 "step",

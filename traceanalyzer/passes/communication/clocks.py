@@ -18,6 +18,8 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 _ROUNDS = 12
 _DRIFT_ROUNDS = 20
+_SETTLED_NS = 5.0
+"""Changes below this are no changes: jitter is far larger."""
 _MOST_DRIFT_PPM = 1000.0
 _DRIFT_ERRORS = 6.0
 """A drift counts if it moves the clock by this many standard errors over the window."""
@@ -112,7 +114,7 @@ class _Estimate:
             drift += change
             drift -= self._of_reference(drift)
             moved = self._refined(moved, drift)
-            if np.abs(change).max(initial=0) * self._longest() < 1:
+            if np.abs(change).max(initial=0) * self._longest() < _SETTLED_NS:
                 break
         drift = np.where(self._tells(drift, self._residual(moved, drift)), drift, 0)
         offset = self._refined(moved, drift) if drift.any() else offset
@@ -124,7 +126,7 @@ class _Estimate:
         for _ in range(_ROUNDS):
             step = self._medians(self._residual(offset, drift), self._who, len(self._ranks))
             offset += step
-            if np.abs(step).max(initial=0) < 0.5:
+            if np.abs(step).max(initial=0) < _SETTLED_NS:
                 break
         return offset
 

@@ -19,6 +19,8 @@ LEAST_SHARE = 0.01
 """An excess below this share of the step is none."""
 NOISE_FACTOR = 4 * 1.4826
 """A systematic excess exceeds its median absolute deviation by this factor (that of 4 standard deviations)."""
+MOST_STEPS = 0.8
+"""A systematic excess is there, by half of its median at least, in this share of the steps."""
 LATE_STEP_SHARE = 0.05
 """A rank is late in a single step by at least this share of a step."""
 LATE_STEP_NOISE = 6 * 1.4826
@@ -77,7 +79,8 @@ def stragglers(found: RankSteps, groups: list[tuple[int, ...]]) -> list[Straggle
     largest = _largest(middle, rows)
     out = []
     for k, rank in enumerate(found.ranks.tolist()):
-        if middle[k] > LEAST_SHARE * step and middle[k] > noise[k] and k in largest:
+        always = float((late[k] > middle[k] / 2).mean()) >= MOST_STEPS
+        if middle[k] > LEAST_SHARE * step and middle[k] > noise[k] and always and k in largest:
             columns = np.arange(len(found.steps))
             out.append(Straggler(k, rank, Lateness.SYSTEMATIC, round(float(middle[k])), columns))
         elif (some := _in_some_steps(found, late, k, step, rows)) is not None:
