@@ -33,6 +33,11 @@ GPU:
   launches    How long launches take to start, and how many wait in the queue.
   throughput  What limits each kernel that ncu profiled.
 
+Ranks:
+  collectives  Who waits for whom, and how fast the transfers are.
+  imbalance    Which rank is late, why, and what that costs.
+  scaling      How well throughput grows with the ranks, and what is lost.
+
 Data:
   info    What was captured, and which questions it can answer.
   sql     Ask the store in SQL; nothing is changed.

@@ -48,7 +48,7 @@ COLLECTIVES = TableSpec(
             Type.BOOL,
             "Whether the wait can be told: the collective is matched, and it is no less than what clocks may be off.",
         ),
-        Column("last_rank", Type.INT64, "Rank that came last; null where the collective is not matched."),
+        Column("last_rank", Type.INT64, "Rank that came last; null if not matched, or the clocks cannot be compared."),
         Column("exposed_ns", Type.INT64, "Part during which no compute runs on its device.", Unit.NS),
     ),
 )
@@ -68,7 +68,7 @@ CLOCKS = TableSpec(
 )
 LINKS = TableSpec(
     "links",
-    "Sends between pairs of ranks, from the transfer of the one that came last (medians); slow ones first.",
+    "Sends between pairs of ranks, from the shorter of send and receive (medians); slow ones first.",
     (
         Column("source_rank", Type.INT64, "Rank that sends."),
         Column("target_rank", Type.INT64, "Rank that receives."),
@@ -248,7 +248,7 @@ def _peaks(scope: Scope, found: RankCommunication) -> dict[int, float | None]:
 
 def _links(found: RankCommunication, shown: NDArray[np.intp]) -> list[tuple[object, ...]]:
     """Sends by pair of ranks and size."""
-    of, waits, matches = found.matches.communication, found.waits, found.matches
+    of, matches = found.matches.communication, found.matches
     rows, number = matches.members()
     able = np.isin(rows, shown) & np.isin(of.kind[rows], [int(kind) for kind in POINT_TO_POINT])
     rows, number = rows[able], number[able]
@@ -257,8 +257,8 @@ def _links(found: RankCommunication, shown: NDArray[np.intp]) -> list[tuple[obje
         if matches.collective[one] != matches.collective[two]:
             continue
         send, receive = (one, two) if of.kind[one] == int(Kind.SEND) else (two, one)
-        last = send if waits.last[send] == of.rank[send] else receive
-        left, size = int(of.end[last] - of.start[last] - waits.wait[last]), int(of.bytes[send])
+        # Both end together, so the shorter one is the transfer, whatever the clocks.
+        left, size = int(min(of.duration[send], of.duration[receive])), int(of.bytes[send])
         if left > 0 and size > 0:
             pairs.setdefault((int(of.rank[send]), int(of.rank[receive]), size), []).append(left)
     speed = {key: key[2] / float(np.median(times)) for key, times in pairs.items()}
@@ -279,8 +279,8 @@ def _slow_links(rows: list[tuple[object, ...]]) -> list[Finding]:
         return []
     source, target, _, count, speed, share = slow[0]
     text = (
-        f"sends from rank {source} to rank {target} reach {float(str(speed)):,.1f} GB/s, {100 * float(str(share)):.0f} %"
-        f" of what pairs of ranks usually do ({count} sends)"
+        f"sends from rank {source} to rank {target} reach {float(str(speed)):,.1f} GB/s,"
+        f" {100 * float(str(share)):.0f} % of what pairs of ranks usually do ({count} sends)"
     )
     if len(slow) > 1:
         text += f"; {len(slow) - 1} more pairs are slow: --table links"

@@ -55,6 +55,9 @@ def command(quiet: bool) -> None:
                 if len(gaps.table("devices")):
                     _heading(f"Where the time went: {job.name}")
                     deliver(rendered(gaps, "table", top=TOP), None)
+                    if len(set(gaps.table("devices").columns["rank"])) > 1:
+                        _heading(f"Which rank is late: {job.name}")
+                        deliver(rendered(traces.imbalance(run=job.name), "table", top=TOP), None)
                 else:  # profiles of single kernels have no timeline
                     _heading(f"What limits the kernels: {job.name}")
                     deliver(rendered(traces.throughput(run=job.name), "table", top=TOP), None)

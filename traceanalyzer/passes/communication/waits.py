@@ -59,10 +59,10 @@ def find_waits(matches: Matches, clocks: Mapping[int, Clock], *, exact: bool = F
     # Of several that came last together the first rank is named.
     is_last = aligned[rows] == np.repeat(latest, size)
     ranks = np.where(is_last, of.rank[rows], np.iinfo(np.int64).max)
-    last[rows] = np.repeat(np.minimum.reduceat(ranks, first), size)
     limit = np.repeat(np.maximum.reduceat(error[rows], first), size)
     together = np.minimum.reduceat(component[rows], first) == np.maximum.reduceat(component[rows], first)
     together &= exact | (np.minimum.reduceat(component[rows], first) >= 0)
+    last[rows] = np.where(np.repeat(together, size), np.repeat(np.minimum.reduceat(ranks, first), size), NONE)
     clear = known & np.repeat(together, size) & (exact | (found >= limit) & (found > 0))
     somebody = np.repeat(np.maximum.reduceat(clear.astype(np.int8), first) > 0, size)
     resolved[rows] = clear | (known & somebody & (found == 0))
