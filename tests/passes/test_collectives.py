@@ -12,6 +12,7 @@ from tests.support.real_traces import SHARED
 from tests.support.store_builder import Capture, store_of
 from traceanalyzer.errors import UsageError
 from traceanalyzer.passes.communication.kinds import Kind, bus_factor, kind_of, total_bytes
+from traceanalyzer.schema.kinds import EventKind
 
 US = 1000
 PUBLIC = SHARED / "public" / "torch"
@@ -330,3 +331,25 @@ def test_the_clocks_of_one_machine_agree_to_microseconds():
         clocks = list(opened.collectives().clocks.rows())
     assert all(0 < row["residual_p95_ns"] < 20 * US for row in clocks)
     assert all(abs(row["offset_ns"]) < 50 * US for row in clocks)
+
+
+def test_calls_on_the_host_stand_in_where_no_device_communicates(tmp_path):
+    captures = []
+    for rank in range(2):
+        capture = Capture().launch(0, 5, 1).kernel(10, 20, 1)
+        for c in range(4):
+            at = 1000 * c + 30 * rank
+            capture.event(EventKind.HOST_COMMUNICATION, "MPI_Allreduce", at * US, (1000 * c + 100) * US)
+            capture.event(EventKind.HOST_COMMUNICATION, "MPI_Isend", (1000 * c + 200) * US, (1000 * c + 201) * US)
+        captures.append(capture)
+    answer = asked(tmp_path, captures)
+    assert [(row["kind"], row["device"]) for row in answer.collectives.rows()] == [("all_reduce", None)] * 8
+    assert all(of == {0: 30 * US, 1: 0} for of in waits(answer).values())
+    assert any("calls on the host alone" in warning for warning in answer.warnings)
+
+
+def test_two_collectives_tell_no_clock(tmp_path):
+    answer = asked(tmp_path, job([[1000, 1200], [2000, 2200]]))
+    assert {row["component"] for row in answer.clocks.rows()} == {None}
+    assert {row["resolved"] for row in answer.collectives.rows()} == {False}
+    assert {row["last_rank"] for row in answer.collectives.rows()} == {None}

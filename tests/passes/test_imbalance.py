@@ -213,3 +213,31 @@ def test_late_ranks_of_simulated_clusters(tmp_path, seed, shape, late, kind):
     planted = truth["stragglers"][0]
     assert (row["rank"], row["kind"]) == (planted["rank"], kind)
     assert row["excess_ns"] == pytest.approx(planted["ms"] * MS, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("shape", "late"),
+    [
+        ("--world 8 --tp 2 --layers 4", "5:8:host"),
+        ("--world 8 --tp 4 --layers 4", "3:8:gpu"),
+        ("--world 16 --tp 8 --layers 6", "11:6:host"),
+    ],
+)
+def test_the_replay_says_what_the_job_takes_without_the_late_rank(tmp_path, shape, late):
+    """Against the same job, simulated without it: also where the others hide their waiting behind compute."""
+    if not GENERATOR.exists():
+        pytest.skip("the generator is not here")
+    steps = {}
+    for name, more in (("late", ["--straggler", late]), ("even", [])):
+        options = [*shape.split(), "--steps", "6", "--seed", "3", "--skew-us", "3000", *more]
+        subprocess.run([sys.executable, GENERATOR, tmp_path / name, *options], check=True, capture_output=True)
+        with traceanalyzer.TraceSet.of_files(sorted((tmp_path / name).glob("rank*.json.gz"))) as opened:
+            steps[name] = only(opened.imbalance().efficiency)
+    assert steps["late"]["replay_error"] < 0.001
+    assert steps["late"]["step_ns"] > 1.05 * steps["even"]["step_ns"]
+    assert steps["late"]["what_if_step_ns"] == pytest.approx(steps["even"]["step_ns"], rel=0.005)
+
+
+@pytest.mark.parametrize("workload", ["ddp2_slow1", "ddp2_heavy1", "ddp2_healthy", "fsdp2", "a2a2", "ddp2_occasional"])
+def test_real_jobs_are_replayed_to_two_percent(workload):
+    assert only(own(workload).efficiency)["replay_error"] < 0.02

@@ -36,7 +36,7 @@ COLLECTIVES = TableSpec(
         Column("ranks", Type.TEXT, "Ranks that were recorded in it (a list)."),
         Column("rank", Type.INT64, "Rank of this row."),
         Column("capture", Type.INT32, "Capture: `captures.capture`."),
-        Column("device", Type.INT32, "Device of the capture."),
+        Column("device", Type.INT32, "Device of the capture; null for calls on the host."),
         Column("op_id", Type.INT64, "Operation: `gpu_ops.op_id`."),
         Column("step", Type.INT64, "Step in which it was launched."),
         Column("start_ns", Type.INT64, "Start, on the capture's own clock.", Unit.NS),
@@ -137,9 +137,13 @@ def _shown(scope: Scope, found: RankCommunication) -> NDArray[np.intp]:
     """Operations of the selected ranks, devices, steps and window."""
     of = found.matches.communication
     places = {(d.capture, d.device) for d in scope.devices}
+    if scope.selection.device is None:
+        places |= {(capture, UNKNOWN) for capture in scope.captures}
     pairs = np.stack((of.capture, of.device), 1)
     distinct, inverse = np.unique(pairs, axis=0, return_inverse=True) if len(of) else (pairs, np.zeros(0, np.intp))
     able = np.array([tuple(pair) in places for pair in distinct.tolist()], np.bool_)[inverse.reshape(-1)]
+    if scope.selection.ranks is not None:
+        able &= (of.device != UNKNOWN) | np.isin(of.rank, list(scope.selection.ranks))
     if scope.selection.steps is not None:
         low, high = scope.selection.steps
         able &= (of.step >= low) & (of.step <= high)
@@ -178,8 +182,8 @@ def _rows(scope: Scope, found: RankCommunication, which: NDArray[np.intp]) -> li
                 sorted(ranks[collective]) if collective != NONE else [rank] if rank != UNKNOWN else [],
                 None if rank == UNKNOWN else rank,
                 int(of.capture[k]),
-                int(of.device[k]),
-                int(of.op_id[k]),
+                None if of.device[k] == UNKNOWN else int(of.device[k]),
+                None if of.op_id[k] == UNKNOWN else int(of.op_id[k]),
                 _or_none(int(of.step[k])),
                 int(of.start[k]),
                 duration,
@@ -187,7 +191,7 @@ def _rows(scope: Scope, found: RankCommunication, which: NDArray[np.intp]) -> li
                 duration - wait if resolved else None,
                 resolved,
                 None if waits.last[k] == NONE else int(waits.last[k]),
-                bare,
+                None if of.device[k] == UNKNOWN else bare,
             )
         )
     return rows
@@ -324,8 +328,11 @@ def _findings(found: RankCommunication, shown: NDArray[np.intp]) -> list[Finding
     if not len(resolved):
         return [Finding("communication", f"{told}; which part of it is waiting cannot be told", None, total)]
     text = f"{told}: {_ms(wait)} ({100 * wait / total:.0f} %) is waiting for another rank, {_ms(known - wait)} transfer"
-    if unmatched := int(of.duration[shown[waits.last[shown] == NONE]].sum()):
+    alone = found.matches.collective[shown] == NONE
+    if unmatched := int(of.duration[shown[alone]].sum()):
         text += f", {_ms(unmatched)} in operations that have no counterpart on other ranks"
+    if apart := int(of.duration[shown[~alone & (waits.last[shown] == NONE)]].sum()):
+        text += f", {_ms(apart)} in operations between ranks that are on no common clock"
     out = [Finding("communication", text, None, wait)]
     residual = [clock.residual_p95_ns for clock in found.clocks.values() if clock.residual_p95_ns]
     if residual:

@@ -26,6 +26,8 @@ _DRIFT_ERRORS = 6.0
 LEAST_DRIFT_NS = 2_000
 """... and by this much."""
 _LEAST_FOR_DRIFT = 12
+LEAST_COLLECTIVES = 3
+"""A group with fewer collectives tells no clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +67,14 @@ def estimate(matches: Matches, ranks: list[int]) -> dict[int, Clock]:
 
 def _of_all_wait(matches: Matches) -> tuple[NDArray[np.intp], Ints]:
     rows, number = matches.members()
-    waits = np.isin(matches.communication.kind[rows], [int(kind) for kind in ALL_WAIT])
-    return rows[waits], number[waits]
+    of = matches.communication
+    waits = np.isin(of.kind[rows], [int(kind) for kind in ALL_WAIT])
+    rows, number = rows[waits], number[waits]
+    # One or two ends say nothing of how far they are off.
+    first = np.unique(number, return_index=True)[1]
+    group, count = np.unique(of.group[rows[first]], return_counts=True)
+    enough = np.isin(of.group[rows], group[count >= LEAST_COLLECTIVES])
+    return rows[enough], number[enough]
 
 
 class _Estimate:

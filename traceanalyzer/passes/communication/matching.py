@@ -24,7 +24,7 @@ LEAST_OVERLAP = 0.5
 """Two ranks are lined up only where this share of the shorter one's operations agrees."""
 MOST_SHIFT = 256
 """Operations by which one rank may have begun earlier than another, beyond the difference of their numbers."""
-BY_NAME = "all ranks, by the names of kernels"
+BY_NAME = "all ranks, by name"
 
 
 @dataclass(frozen=True, slots=True)

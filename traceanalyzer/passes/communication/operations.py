@@ -10,10 +10,12 @@ from traceanalyzer.numeric.grouping import groups
 from traceanalyzer.passes.communication.kinds import BYTES_OF_DTYPE, NOT_CALLS, Kind, kind_of, total_bytes
 from traceanalyzer.passes.operations import NULL
 from traceanalyzer.passes.scope import Scope
-from traceanalyzer.schema.kinds import Lane
+from traceanalyzer.schema.kinds import EventKind, Lane
 
 Ints = NDArray[np.int64]
 UNKNOWN = -1
+_NOT_BLOCKING = "^P?MPI_I[a-z]"
+"""Calls of MPI that return at once: how long they take says nothing of the transfer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +33,10 @@ class Group:
 class Communication:
     """Operations that communicate, in the order of captures, devices and time. Times are on each capture's own clock.
 
-    `rank` and `group` are -1 where they are not known; `group` is a place in `groups`. `kind` is `Kind`; `elements`,
-    `bytes`, `sequence`, `peer`, `root` and `step` are `NULL` where they are not known. `told` says where the collective
-    was recorded, rather than only guessed from the kernel's name; `launched` where the launch is in the file.
+    Calls on the host have `device` and `op_id` -1. `rank` and `group` are -1 where they are not known; `group` is a
+    place in `groups`. `kind` is `Kind`; `elements`, `bytes`, `sequence`, `peer`, `root` and `step` are `NULL` where
+    they are not known. `told` says where the collective was recorded, rather than only guessed from a name; `launched`
+    where the launch is in the file.
     """
 
     capture: Ints
@@ -117,7 +120,53 @@ def load_communication(scope: Scope) -> Communication:
         ORDER BY o.capture, o.device, o.start_ns, o.op_id"""
     ).fetchnumpy()
     column = {name: np.asarray(values) for name, values in got.items()}
-    return _Reader(scope, column).read()
+    return _Reader(scope, column).read() if len(column["op_id"]) else _host_calls(scope)
+
+
+def _host_calls(scope: Scope) -> Communication:
+    """Where no device communicates: calls of MPI or Gloo on the host that return once they are done.
+
+    Their names tell the kind, and no more. They have no device, and no operation.
+    """
+    got = scope.connection.execute(
+        f"""SELECT e.capture, coalesce(p.rank, c.rank, {UNKNOWN})::BIGINT AS rank, e.start_ns, e.end_ns, n.text AS name,
+            coalesce(s.step, {NULL})::BIGINT AS step
+        FROM stored.cpu_events e JOIN stored.names n ON n.name_id = e.name
+        JOIN stored.captures c ON c.capture = e.capture
+        LEFT JOIN stored.processes p ON p.capture = e.capture AND p.process = e.process
+        LEFT JOIN stored.steps s ON s.capture = e.capture AND s.process = e.process
+            AND e.start_ns >= s.start_ns AND e.start_ns < s.end_ns
+        WHERE e.capture IN {scope.numbers()} AND e.kind = {int(EventKind.HOST_COMMUNICATION)}
+            AND NOT regexp_matches(n.text, '{_NOT_BLOCKING}')
+        ORDER BY e.capture, rank, e.start_ns, e.event_id"""
+    ).fetchnumpy()
+    names = np.asarray(got["name"]).tolist()
+    kinds = {name: int(kind_of(name)) for name in set(names)}
+    kind = np.array([kinds[name] for name in names], np.int8)
+    able = kind != int(Kind.UNKNOWN)
+    column = {name: np.asarray(got[name])[able].astype(np.int64) for name in ("capture", "rank", "start_ns", "end_ns")}
+    count = int(able.sum())
+    nothing = np.full(count, NULL, np.int64)
+    return Communication(
+        capture=column["capture"],
+        device=np.full(count, UNKNOWN, np.int64),
+        rank=column["rank"],
+        op_id=np.full(count, UNKNOWN, np.int64),
+        start=column["start_ns"],
+        end=column["end_ns"],
+        step=np.asarray(got["step"])[able].astype(np.int64),
+        kind=kind[able],
+        group=np.full(count, UNKNOWN, np.int64),
+        dtype=[None] * count,
+        elements=nothing,
+        bytes=nothing,
+        sequence=nothing,
+        peer=nothing,
+        root=nothing,
+        told=np.zeros(count, np.bool_),
+        launched=np.ones(count, np.bool_),
+        groups=[],
+    )
 
 
 class _Reader:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from traceanalyzer.numeric.intervals import intersect, measure_before, subtract, union
 from traceanalyzer.passes.communication.ranks import RankCommunication
-from traceanalyzer.passes.operations import Operations, busy_without_compute, load_operations
+from traceanalyzer.passes.operations import NULL, Operations, busy_without_compute, load_operations
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.passes.step_marks import (
     DeviceSteps,
@@ -30,7 +30,10 @@ class RankSteps:
     """Times of ranks (rows) in the device steps (columns) that all of them have and that count.
 
     `part` has a matrix for each of `PARTS`, in ns; `component` the clock component of each rank, -1 without one.
-    `stepped` is False where the trace has no steps: then the one column is the whole span of each rank.
+    `stepped` is False where the trace has no steps: then the one column is the whole span of each rank. `windows` are
+    from the first of these steps to the last, `exposed` is communication that no compute hides, and `ready` says of
+    operations that communicate (`op_id`) when the compute was done that had been launched before them, all on each
+    rank's own clock.
     """
 
     devices: list[DeviceOfCapture]
@@ -39,6 +42,9 @@ class RankSteps:
     part: dict[str, Ints]
     component: Ints
     stepped: bool
+    windows: list[tuple[int, int]]
+    exposed: list[tuple[Ints, Ints]]
+    ready: list[tuple[Ints, Ints]]
 
     @property
     def own(self) -> Ints:
@@ -82,6 +88,9 @@ def load_rank_steps(scope: Scope, communication: RankCommunication) -> RankSteps
         part,
         np.array([-1 if c is None else c for c in components], np.int64),
         bool(common),
+        [found[rank].window(common) for rank in ranks],
+        [found[rank].exposed for rank in ranks],
+        [found[rank].ready for rank in ranks],
     )
 
 
@@ -97,11 +106,11 @@ class _Rank:
     exposed: tuple[Ints, Ints]
     copy: tuple[Ints, Ints]
     busy: tuple[Ints, Ints]
+    ready: tuple[Ints, Ints]
 
     @classmethod
     def load(cls, scope: Scope, device: DeviceOfCapture) -> "_Rank":
-        anew = scope.selection.step_range is not None
-        ops = with_steps(scope, load_operations(scope, device, launched=anew))
+        ops = with_steps(scope, load_operations(scope, device))
         steps = device_steps(ops)
         skipped = _skipped(scope, ops, steps)
         if scope.selection.steps is not None:
@@ -109,12 +118,18 @@ class _Rank:
             skipped |= (steps.step < low) | (steps.step > high)
             ops = step_window(scope, ops)
         exposed, copy = busy_without_compute(ops)
-        return cls(
-            device, steps, skipped, ops.span, ops.lane_union(Lane.COMPUTE), exposed, copy, union(ops.start, ops.end)
-        )
+        busy = union(ops.start, ops.end)
+        return cls(device, steps, skipped, ops.span, ops.lane_union(Lane.COMPUTE), exposed, copy, busy, _ready(ops))
 
     def counted(self) -> set[int]:
         return set(self.steps.step[~self.skipped].tolist())
+
+    def window(self, common: list[int]) -> tuple[int, int]:
+        """From the first of some steps to the last; without any, the whole span."""
+        if not common:
+            return self.span
+        mine = np.isin(self.steps.step, common)
+        return int(self.steps.start[mine].min()), int(self.steps.end[mine].max())
 
     def parts(self, communication: RankCommunication, common: list[int]) -> dict[str, list[int]]:
         """Time of each part in the common steps; without any, in the whole span."""
@@ -138,6 +153,21 @@ class _Rank:
             "idle": high - low - _between(self.busy, low, high),
         }
         return {name: values.tolist() for name, values in times.items()}
+
+
+def _ready(ops: Operations) -> tuple[Ints, Ints]:
+    """Operations that communicate, by number, and when they could have begun: when all compute that was launched before
+    them was done, for that is what their stream waits for.
+    """
+    known = ops.launched != NULL
+    compute = np.flatnonzero(known & (ops.lane == int(Lane.COMPUTE)))
+    compute = compute[np.argsort(ops.launched[compute], kind="stable")]
+    mine = np.flatnonzero(known & (ops.lane == int(Lane.COMMUNICATION)))
+    mine = mine[np.argsort(ops.op_id[mine], kind="stable")]
+    done = np.maximum.accumulate(ops.end[compute]) if len(compute) else np.zeros(0, np.int64)
+    before = np.searchsorted(ops.launched[compute], ops.launched[mine], side="left") - 1
+    ready = np.maximum(np.where(before >= 0, np.append(done, 0)[before], ops.launched[mine]), ops.launched[mine])
+    return ops.op_id[mine], ready
 
 
 def _skipped(scope: Scope, ops: Operations, steps: DeviceSteps) -> NDArray[np.bool_]:

@@ -13,6 +13,8 @@ from traceanalyzer.passes.communication.waits import Waits, find_waits
 from traceanalyzer.passes.scope import Scope, resolve
 
 Ints = NDArray[np.int64]
+FEW = 8
+"""From fewer collectives than this the clocks of ranks in one file are not estimated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ def communication_of(scope: Scope) -> RankCommunication:
         everyone = resolve(scope.connection, replace(selection, ranks=None, device=None))
     matches = match(load_communication(everyone))
     of = matches.communication
-    ranks = sorted({d.rank for d in everyone.devices if d.rank is not None})
+    ranks = sorted({d.rank for d in everyone.devices if d.rank is not None} | set(of.rank[of.rank >= 0].tolist()))
     notes = list(matches.reasons)
     clocks = estimate(matches, ranks)
     exact = False
@@ -58,10 +60,14 @@ def communication_of(scope: Scope) -> RankCommunication:
         clocks, exact = {rank: _as_it_is(clock) for rank, clock in clocks.items()}, True
     elif selection.align == "utc":
         clocks, exact = _by_utc(everyone, clocks, notes), True
+    elif len(np.unique(of.capture)) == 1 and any(clock.n_collectives < FEW for clock in clocks.values()):
+        # The ranks of one report share its clock, which is better than what few collectives tell.
+        clocks = {rank: replace(_as_it_is(c), residual_p50_ns=None, residual_p95_ns=None) for rank, c in clocks.items()}
     else:
         clocks = _joined(everyone, clocks, notes)
     if len(of) and any(group.label == BY_NAME for group in of.groups):
-        notes.append("the files tell no groups and sizes: collectives were matched by the names of their kernels alone")
+        what = "calls on the host" if (of.device < 0).all() else "kernels"
+        notes.append(f"the files tell no groups and sizes: collectives were matched by the names of their {what} alone")
     return RankCommunication(matches, clocks, find_waits(matches, clocks, exact=exact), notes)
 
 
