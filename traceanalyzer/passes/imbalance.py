@@ -1,8 +1,6 @@
 """Imbalance: how evenly the ranks of a job work, which rank is late, why, and what the job would gain without it."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from dataclasses import replace as replaced
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,16 +12,7 @@ from traceanalyzer.passes.communication.matching import NONE
 from traceanalyzer.passes.communication.rank_steps import RankSteps, load_rank_steps
 from traceanalyzer.passes.communication.ranks import RankCommunication, communication_of
 from traceanalyzer.passes.communication.reasons import ONE_THING, Reason, reason_of
-from traceanalyzer.passes.communication.replay import (
-    MOST_ERROR,
-    MOST_OPERATIONS,
-    RankLine,
-    evened,
-    line_of,
-    replay,
-    usable,
-    without_excess,
-)
+from traceanalyzer.passes.communication.what_if import WhatIf, what_if_of
 from traceanalyzer.passes.gaps import no_timeline
 from traceanalyzer.passes.idle.stacks import StackTree
 from traceanalyzer.passes.scope import Scope, resolve
@@ -117,7 +106,7 @@ def imbalance(scope: Scope) -> Answer:
     efficiency = their product (POP). Ranks are always compared with all others of the run.
     """
     if scope.selection.ranks is not None or scope.selection.device is not None:
-        scope = resolve(scope.connection, replaced(scope.selection, ranks=None, device=None))
+        scope = resolve(scope.connection, replace(scope.selection, ranks=None, device=None))
     communication = communication_of(scope)
     found = load_rank_steps(scope, communication)
     able = stragglers(found, _groups(communication))
@@ -127,7 +116,7 @@ def imbalance(scope: Scope) -> Answer:
     explained = [(each, reason) for each, reason in explained if not _is_jitter(each, reason, len(found.steps))]
     late, reasons = [each for each, _ in explained], [reason for _, reason in explained]
     by_rank = excess(found) if len(found.ranks) else np.zeros((0, 0))
-    what_if = _what_if(communication, found, late)
+    what_if = what_if_of(communication, found, late)
     answer = Answer(
         "imbalance",
         {
@@ -206,76 +195,8 @@ def _straggler_rows(found: RankSteps, late: list[Straggler], reasons: list[Reaso
     ]
 
 
-def _step_ns(found: RankSteps) -> float:
-    return float(found.mean("duration").max()) if len(found.ranks) else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class _WhatIf:
-    """Length of a step without the excess of the stragglers, and if all ranks took the same; `error` of the replay.
-
-    `error` is None where there was no replay; above 5 %, and there, the excess is just taken away, and `balanced_ns` is
-    None.
-    """
-
-    step_ns: int | None = None
-    balanced_ns: int | None = None
-    error: float | None = None
-    replayed: bool = False
-
-
-def _what_if(communication: RankCommunication, found: RankSteps, late: list[Straggler]) -> _WhatIf:
-    if not found.stepped or not len(found.ranks):
-        return _WhatIf()
-    step = _step_ns(found)
-    saved = np.zeros((len(found.ranks), len(found.steps)))
-    own = excess(found)
-    for each in late:
-        saved[each.row, each.columns] = np.maximum(own[each.row, each.columns], 0)
-    plain = round(step - float(saved.max(axis=0).mean()))
-    lines = _lines(communication, found)
-    usual = replay(communication, lines) if lines else None
-    if usual is None:
-        return _WhatIf(plain)
-    begun = min(line.offset for line in lines.values())
-    real = max(communication.clocks[r].aligned(np.array([w[1]]))[0] for r, w in _windows(found)) - begun
-    error = abs(usual / real - 1)
-    if error > MOST_ERROR:
-        return _WhatIf(plain, None, error)
-    saving = {int(found.ranks[each.row]): float(saved[each.row].sum()) for each in late}
-    without = replay(communication, without_excess(lines, saving)) if late else usual
-    even = evened(lines)
-    balanced = replay(communication, even) if even is not None else None
-    if without is None:
-        return _WhatIf(plain, None, error)
-    return _WhatIf(
-        round(step * without / usual),
-        None if balanced is None else round(step * balanced / usual),
-        error,
-        replayed=True,
-    )
-
-
-def _windows(found: RankSteps) -> Iterator[tuple[int, tuple[int, int]]]:
-    yield from zip(found.ranks.tolist(), found.windows, strict=True)
-
-
-def _lines(communication: RankCommunication, found: RankSteps) -> dict[int, RankLine]:
-    """The work of every rank; nothing where ranks are on no common clock, or there is too much to replay."""
-    of = communication.matches.communication
-    if len(of) > MOST_OPERATIONS or len(np.unique(found.component)) != 1 or found.component[0] < 0:
-        return {}
-    able = usable(communication)
-    out = {}
-    each = zip(found.ranks.tolist(), found.devices, found.windows, found.exposed, found.ready, strict=True)
-    for rank, device, window, exposed, ready in each:
-        which = np.flatnonzero((of.capture == device.capture) & (of.device == device.device))
-        out[rank] = line_of(communication, communication.clocks[rank], which, exposed, window, able, ready)
-    return out
-
-
-def _efficiency_rows(found: RankSteps, what_if: _WhatIf) -> list[tuple[object, ...]]:
-    useful, step = found.mean("compute"), _step_ns(found)
+def _efficiency_rows(found: RankSteps, what_if: WhatIf) -> list[tuple[object, ...]]:
+    useful, step = found.mean("compute"), found.longest_step_ns()
     if not len(useful) or not useful.max() or not step:
         return []
     # Of what is printed, so that people can check it.
@@ -302,10 +223,10 @@ def _findings(
     late: list[Straggler],
     reasons: list[Reason],
     jitter: list[Straggler],
-    what_if: _WhatIf,
+    what_if: WhatIf,
 ) -> list[Finding]:
     out = []
-    step = _step_ns(found)
+    step = found.longest_step_ns()
     for each, reason in zip(late, reasons, strict=True):
         wait = _others_wait(found, each)
         others = len(found.ranks) - 1
@@ -390,7 +311,7 @@ def _sums(key: Ints, values: Ints) -> dict[int, int]:
 
 
 def _inefficiency(found: RankSteps) -> list[Finding]:
-    rows = _efficiency_rows(found, _WhatIf())
+    rows = _efficiency_rows(found, WhatIf())
     if not rows:
         return []
     balance, communication, parallel = (float(str(x)) for x in rows[0][:3])

@@ -56,6 +56,10 @@ class RankSteps:
         own: Ints = self.part["duration"] - self.part["wait"] - self.part["transfer"]
         return own
 
+    def longest_step_ns(self) -> float:
+        """Length of a step of the job: the longest of the ranks' means."""
+        return float(self.mean("duration").max()) if len(self.ranks) else 0.0
+
     def mean(self, name: str) -> NDArray[np.float64]:
         """A part per step, of each rank."""
         mean: NDArray[np.float64] = self.part[name].mean(axis=1)
