@@ -126,6 +126,41 @@ def test_orders_are_lined_up_where_a_rank_began_later(tmp_path, lost):
     assert {row["offset_ns"] for row in answer.clocks.rows()} == {0}
 
 
+def test_steps_tell_the_order_of_windows_that_are_as_long_but_began_apart(tmp_path):
+    """Rank 0 recorded steps 0 to 7, rank 1 steps 1 to 8; all collectives look alike."""
+    generator = random.Random(5)
+    begin = [0]
+    for _ in range(9):
+        begin.append(begin[-1] + generator.randrange(3_000_000, 5_000_000))
+    captures = []
+    for rank in range(2):
+        capture = Capture()
+        for step in range(rank, 8 + rank):
+            at = begin[step]
+            capture.event(EventKind.STEP_MARK, f"ProfilerStep#{step}", at, at + 2_000_000)
+            capture.launch(at + 10, at + 20, step + 1)
+            capture.communication(at + 1000 * (1 - rank) + 50_000, at + 300_000, correlation=step + 1)
+        captures.append(capture)
+    answer = asked(tmp_path, captures)
+    assert [row["offset_ns"] for row in answer.clocks.rows()] == [0, 0]
+    steps = {}
+    for row in answer.collectives.rows():
+        steps.setdefault(row["ordinal"], set()).add(row["step"])
+    assert all(len(found) == 1 for found in steps.values())
+
+
+def test_links_of_ranks_on_no_common_clock_are_of_the_shorter_side(tmp_path):
+    one, two = Capture(), Capture()
+    for c in range(4):
+        one.communication(1000 * c * US, (1000 * c + 100) * US, "send", peer=1, elements=25_000_000)
+        two.communication((1000 * c + 40) * US, (1000 * c + 100) * US, "recv", peer=0, elements=25_000_000)
+    answer = asked(tmp_path, [one, two])
+    (row,) = answer.links.rows()
+    assert (row["source_rank"], row["target_rank"]) == (0, 1)
+    assert row["bandwidth_gbs"] == pytest.approx(100_000_000 / 60_000)
+    assert not len(answer.bandwidth)  # it is not known who came last
+
+
 def test_orders_that_do_not_line_up_are_unmatched_and_said(tmp_path):
     one, two = Capture(), Capture()
     for c in range(4):

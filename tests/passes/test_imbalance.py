@@ -131,7 +131,8 @@ def test_excess_is_told_for_each_step_and_drawn(imbalance_of):
 
 
 def test_a_heat_map_of_many_steps_fits_and_keeps_its_peaks():
-    rows = [(rank, step, 5 * MS if (rank, step) == (1, 777) else 0, 0) for rank in range(2) for step in range(1000)]
+    late = {(1, 777): 5 * MS}
+    rows = [("run", rank, step, late.get((rank, step), 0), 0) for rank in range(2) for step in range(1000)]
     lines = heat_map(Frame.of_rows(EXCESS, rows), "excess_ns", 60).splitlines()
     assert max(map(len, lines[1:])) <= 60
     assert lines[2].count("█") == 1
@@ -151,6 +152,55 @@ def test_one_rank_has_no_others(imbalance_of):
     answer = imbalance_of(job(lambda *_: 0, ranks=1))
     assert any("only one rank" in warning for warning in answer.warnings)
     assert only(answer.ranks)["excess_ns"] is None
+
+
+def test_runs_are_told_apart(tmp_path):
+    """A rank is a rank of its run: what is said of one does not depend on the other."""
+    path = store_of(tmp_path / "s.duckdb", *job(lambda rank, _: 3 * rank), run="two")
+    store_of(path, *job(lambda rank, _: 2 * (rank == 0), ranks=3), run="three")
+    with traceanalyzer.open(path) as opened:
+        every = {run: list(opened.imbalance(run=run).stragglers.rows()) for run in ("two", "three")}
+        assert list(opened.imbalance(run="all").stragglers.rows()) == [*every["two"], *every["three"]]
+        waits = {
+            (row["run"], row["rank"]): row["ns"]
+            for row in opened.ledger(run="all").totals.rows()
+            if row["category"] == "communication_wait"
+        }
+        assert {row["run"] for row in opened.collectives(run="all").collectives.rows()} == {"two", "three"}
+    assert [(row["run"], row["rank"]) for rows in every.values() for row in rows] == [("two", 1), ("three", 0)]
+    assert waits == {("two", 0): 8 * 3 * MS, ("three", 1): 8 * 2 * MS, ("three", 2): 8 * 2 * MS}
+
+
+def test_ranks_that_share_no_collective_are_not_compared(imbalance_of):
+    captures = job(lambda rank, _: 5 * rank)
+    for rank, capture in enumerate(captures):
+        for row in capture.collectives:
+            row["kind"], row["peer"] = ("send", 1) if rank == 0 else ("recv", 0)
+    answer = imbalance_of(captures)
+    assert [f.code for f in answer.findings] == ["not_compared", "parallel_efficiency"]
+    assert not len(answer.stragglers)
+
+
+def test_one_step_is_too_few(imbalance_of):
+    answer = imbalance_of(job(lambda rank, _: 5 * rank, steps=1))
+    assert answer.findings[0].code == "not_compared"
+
+
+def test_ranks_whose_collectives_tell_no_kind_are_compared_all_the_same(imbalance_of):
+    captures = job(lambda rank, _: 3 * rank)
+    for capture in captures:
+        for row in capture.collectives:
+            row["kind"] = "something_new"
+    answer = imbalance_of(captures)
+    assert [(row["rank"], row["excess_ns"]) for row in answer.stragglers.rows()] == [(1, 3 * MS)]
+    assert only(answer.efficiency)["replay_error"] is None
+
+
+def test_files_without_any_kernel_are_answered(imbalance_of):
+    captures = [Capture().event(EventKind.OPERATOR, "aten::mul", 0, 10) for _ in range(2)]
+    answer = imbalance_of(captures)
+    assert not len(answer.ranks)
+    assert answer.warnings
 
 
 def own(workload, stacks=False):

@@ -7,11 +7,12 @@ from traceanalyzer.hardware import peaks_of
 from traceanalyzer.numeric.grouping import groups
 from traceanalyzer.numeric.intervals import measure_before, union
 from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
+from traceanalyzer.passes.columns import RUN
 from traceanalyzer.passes.communication.clocks import Clock
 from traceanalyzer.passes.communication.kinds import POINT_TO_POINT, Kind, bus_factor
 from traceanalyzer.passes.communication.matching import NONE
 from traceanalyzer.passes.communication.operations import UNKNOWN, Communication
-from traceanalyzer.passes.communication.ranks import RankCommunication, communication_of
+from traceanalyzer.passes.communication.ranks import RankCommunication, communication_of, each_run
 from traceanalyzer.passes.gaps import no_timeline
 from traceanalyzer.passes.operations import NULL, window_of
 from traceanalyzer.passes.scope import Scope
@@ -27,6 +28,7 @@ COLLECTIVES = TableSpec(
     "collectives",
     "Operations that communicate, the longest wait first: a row for each rank of each collective.",
     (
+        RUN,
         Column("group", Type.TEXT, "Process group or communicator."),
         Column("ordinal", Type.INT64, "Order on the group, the same on all ranks; null where it is not known."),
         Column("kind", Type.TEXT, "all_reduce, all_gather, reduce_scatter, all_to_all, barrier, broadcast, send ..."),
@@ -56,6 +58,7 @@ CLOCKS = TableSpec(
     "clocks",
     "Clock of each rank against that of the first one of its component.",
     (
+        RUN,
         Column("rank", Type.INT64, "Rank."),
         Column("offset_ns", Type.INT64, "What its clock shows more, in the middle of its window.", Unit.NS),
         Column("drift_ppm", Type.FLOAT64, "How much faster it runs, in parts per million; 0 where it cannot be told."),
@@ -70,6 +73,7 @@ LINKS = TableSpec(
     "links",
     "Sends between pairs of ranks, from the shorter of send and receive (medians); slow ones first.",
     (
+        RUN,
         Column("source_rank", Type.INT64, "Rank that sends."),
         Column("target_rank", Type.INT64, "Rank that receives."),
         Column("bytes", Type.INT64, "Size.", Unit.BYTES),
@@ -84,6 +88,7 @@ BANDWIDTH = TableSpec(
     "bandwidth",
     "Bandwidth of collectives by group, kind and size, from the transfer of the last arriver (medians).",
     (
+        RUN,
         Column("group", Type.TEXT, "Process group or communicator."),
         Column("kind", Type.TEXT, "Kind."),
         Column("bytes", Type.INT64, "Size of the whole array.", Unit.BYTES),
@@ -108,6 +113,11 @@ TABLES = (COLLECTIVES, CLOCKS, BANDWIDTH, LINKS)
 
 def collectives(scope: Scope) -> Answer:
     """Tables `collectives`, `clocks`, `bandwidth`, `links`. Times in ns; starts are on each capture's own clock."""
+    return each_run(scope, _of_run)
+
+
+def _of_run(scope: Scope) -> Answer:
+    run = scope.runs[0] if scope.runs else None
     found = communication_of(scope)
     of, waits = found.matches.communication, found.waits
     shown = _shown(scope, found)
@@ -118,10 +128,10 @@ def collectives(scope: Scope) -> Answer:
     answer = Answer(
         "collectives",
         {
-            "collectives": Frame.of_rows(COLLECTIVES, _rows(scope, found, order)),
-            "clocks": Frame.of_rows(CLOCKS, [_clock_row(clock) for _, clock in sorted(found.clocks.items())]),
-            "bandwidth": Frame.of_rows(BANDWIDTH, _bandwidth(scope, found, shown)),
-            "links": Frame.of_rows(LINKS, links),
+            "collectives": Frame.of_rows(COLLECTIVES, _in_run(run, _rows(scope, found, order))),
+            "clocks": Frame.of_rows(CLOCKS, _in_run(run, [_clock_row(c) for _, c in sorted(found.clocks.items())])),
+            "bandwidth": Frame.of_rows(BANDWIDTH, _in_run(run, _bandwidth(scope, found, shown))),
+            "links": Frame.of_rows(LINKS, _in_run(run, links)),
         },
         warnings=[*scope.warnings, *found.notes] if len(of) else list(scope.warnings),
         default_table="collectives",
@@ -131,6 +141,10 @@ def collectives(scope: Scope) -> Answer:
     if not len(of):
         answer.warnings.append(no_timeline(scope) or "no operation communicates in what is selected")
     return answer
+
+
+def _in_run(run: str | None, rows: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
+    return [(run, *row) for row in rows]
 
 
 def _shown(scope: Scope, found: RankCommunication) -> NDArray[np.intp]:
@@ -295,6 +309,7 @@ def _bandwidth(scope: Scope, found: RankCommunication, shown: NDArray[np.intp]) 
     """Of collectives that the whole group was recorded in, or of whose last arriver it is known that it came last."""
     of, waits, matches = found.matches.communication, found.waits, found.matches
     able = shown[(matches.collective[shown] != NONE) & (of.bytes[shown] != NULL) & (of.bytes[shown] > 0)]
+    able = able[of.kind[able] != int(Kind.UNKNOWN)]
     able = able[matches.whole[matches.collective[able]] & (waits.last[able] == of.rank[able])]
     transfer: dict[tuple[int, int, int], list[int]] = {}
     for k in able.tolist():

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
+from traceanalyzer.passes.columns import RUN
 from traceanalyzer.passes.communication.kinds import ALL_WAIT
-from traceanalyzer.passes.communication.lateness import Lateness, Straggler, excess, stragglers
-from traceanalyzer.passes.communication.matching import NONE
+from traceanalyzer.passes.communication.lateness import LEAST_STEPS, Lateness, Straggler, excess, stragglers
 from traceanalyzer.passes.communication.rank_steps import RankSteps, load_rank_steps
-from traceanalyzer.passes.communication.ranks import RankCommunication, communication_of
+from traceanalyzer.passes.communication.ranks import RankCommunication, communication_of, each_run, named_ranks
 from traceanalyzer.passes.communication.reasons import ONE_THING, Reason, reason_of
 from traceanalyzer.passes.communication.what_if import WhatIf, what_if_of
 from traceanalyzer.passes.gaps import no_timeline
@@ -28,6 +28,7 @@ RANKS = TableSpec(
     "ranks",
     "Each rank, per counted device step that all ranks have.",
     (
+        RUN,
         _RANK,
         Column("steps", Type.INT64, "Steps that count; 0 where there are none: then times are of the whole span."),
         Column("step_ns", Type.INT64, "Length of a step on the device.", Unit.NS),
@@ -49,6 +50,7 @@ STRAGGLERS = TableSpec(
     "stragglers",
     "Ranks that the others wait for, the costliest first.",
     (
+        RUN,
         _RANK,
         Column("kind", Type.TEXT, "systematic (in all steps), periodic (every k-th), or occasional (in some)."),
         Column("excess_ns", Type.INT64, "By how much it is late in a step in which it is late.", Unit.NS),
@@ -64,6 +66,7 @@ EFFICIENCY = TableSpec(
     "efficiency",
     "Efficiencies of the job (POP): parallel = load balance x communication efficiency.",
     (
+        RUN,
         Column("load_balance", Type.FLOAT64, "Mean by largest useful time of the ranks.", Unit.SHARE),
         Column("communication_efficiency", Type.FLOAT64, "Largest useful time by the length of a step.", Unit.SHARE),
         Column("parallel_efficiency", Type.FLOAT64, "Their product.", Unit.SHARE),
@@ -88,6 +91,7 @@ EXCESS = TableSpec(
     "excess",
     "Excess of every rank in every step that counts.",
     (
+        RUN,
         _RANK,
         Column("step", Type.INT64, "Step."),
         Column("excess_ns", Type.INT64, "Own time less the median of the others'.", Unit.NS),
@@ -107,9 +111,14 @@ def imbalance(scope: Scope) -> Answer:
     """
     if scope.selection.ranks is not None or scope.selection.device is not None:
         scope = resolve(scope.connection, replace(scope.selection, ranks=None, device=None))
+    return each_run(scope, _of_run)
+
+
+def _of_run(scope: Scope) -> Answer:
+    run = scope.runs[0] if scope.runs else None
     communication = communication_of(scope)
     found = load_rank_steps(scope, communication)
-    able = stragglers(found, _groups(communication))
+    able = stragglers(found)
     tree = StackTree(scope)
     explained = [(each, reason_of(scope, tree, found, each)) for each in able]
     jitter = [each for each, reason in explained if _is_jitter(each, reason, len(found.steps))]
@@ -120,10 +129,10 @@ def imbalance(scope: Scope) -> Answer:
     answer = Answer(
         "imbalance",
         {
-            "ranks": Frame.of_rows(RANKS, _rank_rows(found, by_rank)),
-            "stragglers": Frame.of_rows(STRAGGLERS, _straggler_rows(found, late, reasons)),
-            "efficiency": Frame.of_rows(EFFICIENCY, _efficiency_rows(found, what_if)),
-            "excess": Frame.of_rows(EXCESS, _excess_rows(found, by_rank)),
+            "ranks": Frame.of_rows(RANKS, _in_run(run, _rank_rows(found, by_rank))),
+            "stragglers": Frame.of_rows(STRAGGLERS, _in_run(run, _straggler_rows(found, late, reasons))),
+            "efficiency": Frame.of_rows(EFFICIENCY, _in_run(run, _efficiency_rows(found, what_if))),
+            "excess": Frame.of_rows(EXCESS, _in_run(run, _excess_rows(found, by_rank))),
         },
         warnings=[*scope.warnings, *communication.notes],
         default_table="ranks",
@@ -139,16 +148,8 @@ def imbalance(scope: Scope) -> Answer:
     return answer
 
 
-def _groups(communication: RankCommunication) -> list[tuple[int, ...]]:
-    """Ranks that take part in the same collectives."""
-    matches = communication.matches
-    of = matches.communication
-    matched = np.flatnonzero((matches.collective != NONE) & np.isin(of.kind, [int(kind) for kind in ALL_WAIT]))
-    pairs = np.unique(np.stack((of.group[matched], of.rank[matched]), 1), axis=0)
-    groups: dict[int, list[int]] = {}
-    for group, rank in pairs.tolist():
-        groups.setdefault(group, []).append(rank)
-    return sorted({tuple(ranks) for ranks in groups.values()})
+def _in_run(run: str | None, rows: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
+    return [(run, *row) for row in rows]
 
 
 def _rank_rows(found: RankSteps, late: NDArray[np.float64]) -> list[tuple[object, ...]]:
@@ -174,9 +175,9 @@ def _rank_rows(found: RankSteps, late: NDArray[np.float64]) -> list[tuple[object
 
 
 def _others_wait(found: RankSteps, each: Straggler) -> int:
-    """What all other ranks wait in a step in which a rank is late, together."""
-    wait = np.delete(found.part["wait"], each.row, axis=0)[:, each.columns]
-    return round(float(wait.sum(axis=0).mean()))
+    """What all other ranks that it is compared with wait in a step in which a rank is late, together."""
+    others = found.others(each.row)
+    return round(float(found.part["wait"][np.ix_(others, each.columns)].sum(axis=0).mean()))
 
 
 def _straggler_rows(found: RankSteps, late: list[Straggler], reasons: list[Reason]) -> list[tuple[object, ...]]:
@@ -229,7 +230,7 @@ def _findings(
     step = found.longest_step_ns()
     for each, reason in zip(late, reasons, strict=True):
         wait = _others_wait(found, each)
-        others = len(found.ranks) - 1
+        others = len(found.others(each.row))
         who = "the other rank waits" if others == 1 else f"{others} ranks wait"
         text = (
             f"rank {each.rank} is late by {_ms(each.excess_ns)} {_when(found, each)}: {reason.text};"
@@ -247,8 +248,7 @@ def _findings(
         out.append(Finding("what_if", text, None, round(step) - what_if.step_ns))
     out += _jitter(found, jitter)
     if len(found.ranks) > 1 and found.stepped:
-        if not late and not jitter:
-            out.append(Finding("balanced", "no rank is late in a way that stands out from the noise", None, None))
+        out += _none_late(found) if not late and not jitter else []
         out += _second_opinion(communication, late)
         out += _inefficiency(found)
     return out
@@ -278,22 +278,37 @@ def _when(found: RankSteps, each: Straggler) -> str:
     return f"in {len(each.columns)} of {len(found.steps)} steps"
 
 
+def _none_late(found: RankSteps) -> list[Finding]:
+    """Says that no rank is late, or of which ranks that cannot be told."""
+    if len(found.steps) < LEAST_STEPS:
+        text = "only one step counts, which is too few to tell who is late"
+        return [Finding("not_compared", text, None, None)]
+    alone = [rank for k, rank in enumerate(found.ranks.tolist()) if not len(found.others(k))]
+    if len(alone) == len(found.ranks):
+        text = "no two ranks take part in the same collective, so that none can be compared with another"
+        return [Finding("not_compared", text, None, None)]
+    text = "no rank is late in a way that stands out from the noise"
+    if alone:
+        text += f"; {named_ranks(alone)} cannot be compared with others, for want of a collective that they share"
+    return [Finding("balanced", text, None, None)]
+
+
 def _second_opinion(communication: RankCommunication, late: list[Straggler]) -> list[Finding]:
     """What waits say of the rank that is latest: by clocks, and by durations alone, for all ranks leave together."""
     of, waits = communication.matches.communication, communication.waits
+    told = np.flatnonzero(waits.resolved & (waits.wait > 0))
     rows, number = communication.matches.members()
     all_wait = np.isin(of.kind[rows], [int(kind) for kind in ALL_WAIT])
     rows, number = rows[all_wait], number[all_wait]
-    if not len(rows) or not late:
+    if not len(told) or not len(rows) or not late:
         return []
     first = np.flatnonzero(np.append(True, number[1:] != number[:-1]))
     shortest = np.repeat(np.minimum.reduceat(of.duration[rows], first), np.diff(np.append(first, len(rows))))
-    by_clock = _sums(waits.last[rows], waits.wait[rows])
+    by_clock = _sums(waits.last[told], waits.wait[told])
     longer = _sums(of.rank[rows], of.duration[rows] - shortest)
     waited_for = max(by_clock, key=lambda rank: (by_clock[rank], -rank))
     waits_least = min(longer, key=lambda rank: (longer[rank], rank))
-    total = sum(by_clock.values())
-    share = f"{100 * by_clock[waited_for] / total:.0f} % of all waiting is" if total else "waiting is"
+    share = f"{100 * by_clock[waited_for] / sum(by_clock.values()):.0f} % of all waiting is"
     named = {each.rank for each in late}
     agree = waited_for in named and waits_least in named
     text = (

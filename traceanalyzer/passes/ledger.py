@@ -13,7 +13,7 @@ from traceanalyzer.passes.gaps import nothing_selected
 from traceanalyzer.passes.idle.lanes import DeviceGaps, devices_with_gaps
 from traceanalyzer.passes.idle.stacks import StackTree
 from traceanalyzer.passes.operations import busy_without_compute
-from traceanalyzer.passes.scope import Scope
+from traceanalyzer.passes.scope import Scope, by_run
 from traceanalyzer.passes.step_marks import device_steps, with_steps
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kinds import Lane
@@ -59,14 +59,14 @@ def ledger(scope: Scope) -> Answer:
     By priority: compute, communication (transfer, unresolved, wait), copy, idle by cause. Communication is split by the
     waits of `collectives`; what is not matched, or waits for less than clocks may be off, is unresolved.
     """
-    communication = communication_of(scope)
+    of_run = {one.runs[0]: communication_of(one) for one in by_run(scope)}
     rows: list[tuple[object, ...]] = []
     totals: list[tuple[object, ...]] = []
     for part in devices_with_gaps(scope, StackTree(scope)):
         device = part.device
         place = (device.run, device.capture, device.rank, device.device)
         low, high = part.ops.span
-        sums = _sums(scope, part, communication)
+        sums = _sums(scope, part, of_run[device.run])
         if sum(sums.values()) != high - low:
             raise AssertionError("the ledger does not add up to the span")
         span = max(high - low, 1)
@@ -86,7 +86,7 @@ def ledger(scope: Scope) -> Answer:
     if not totals:
         answer.warnings.append(nothing_selected(scope))
     if "communication_unresolved" in answer.tables["totals"].columns["category"]:
-        answer.warnings += communication.notes
+        answer.warnings += [text for found in of_run.values() for text in found.notes]
     return answer
 
 

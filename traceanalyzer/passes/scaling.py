@@ -276,7 +276,9 @@ def _ledger(scope: Scope, run: _Steps, warnings: list[str]) -> dict[str, int]:
     """Time per step by category: means over the counted steps of the slowest rank, rounded to the ns."""
     captures = tuple(sorted({d.capture for d in run.devices}))
     selection = replace(scope.selection, lane="device")
-    answer = ledger(replace(scope, selection=selection, captures=captures, devices=run.devices, warnings=[]))
+    runs = (run.devices[0].run,)
+    part = replace(scope, selection=selection, runs=runs, captures=captures, devices=run.devices, warnings=[])
+    answer = ledger(part)
     warnings += [text for text in answer.warnings if text not in warnings]
     sums: dict[str, int] = {}
     for row in answer.ledger.rows():

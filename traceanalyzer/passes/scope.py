@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import duckdb
 
@@ -113,6 +113,23 @@ def resolve(connection: duckdb.DuckDBPyConnection, selection: Selection, *, ever
         captures, devices = _one_source_a_rank(connection, captures, devices, warnings)
     warnings += _unmatched_step_range(connection, selection, [c[0] for c in captures])
     return Scope(connection, selection, tuple(runs), tuple(c[0] for c in captures), tuple(devices), warnings)
+
+
+def by_run(scope: Scope) -> list[Scope]:
+    """The scope cut into one for each of its runs: a rank is a rank of its run only."""
+    rows = scope.connection.execute("SELECT capture, run FROM stored.captures").fetchall()
+    run_of = dict(rows)
+    return [
+        replace(
+            scope,
+            selection=replace(scope.selection, run=run),
+            runs=(run,),
+            captures=tuple(c for c in scope.captures if run_of.get(c) == run),
+            devices=tuple(d for d in scope.devices if d.run == run),
+            warnings=[],
+        )
+        for run in scope.runs
+    ]
 
 
 def _unmatched_step_range(

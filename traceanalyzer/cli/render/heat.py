@@ -14,6 +14,8 @@ def heat_map(frame: Frame, value: str, width: int, *, unit_ns: int = 1_000_000) 
     The darkest is the largest value, nothing is less than an eighth of it. Where there are more steps than columns, a
     character is the largest of its steps; of more than 64 ranks those with the largest values are shown.
     """
+    if len(set(frame.columns.get("run", ()))) > 1:
+        return ""
     ranks = sorted(set(frame.columns["rank"]))
     steps = sorted(set(frame.columns["step"]))
     largest = max((int(v) for v in frame.columns[value]), default=0)

@@ -15,7 +15,8 @@ class View:
     a line of its own beneath each row. `spare` names columns of a table that are left out, the first one first, where a
     row would not fit the terminal. `nulls` says what null means in a column where it means something, and `marks`
     names columns that are shown only where a value is not zero or false. `hints` are commands worth running next.
-    `heat` names a table of ranks and steps, and its column that is drawn as a heat map.
+    `heat` names a table of ranks and steps, and its column that is drawn as a heat map. `hidden` names columns that
+    are left out of tables which are shown whole, unless they tell rows apart.
     """
 
     shown: tuple[str, ...] = ()
@@ -26,6 +27,7 @@ class View:
     marks: frozenset[str] = frozenset()
     hints: tuple[tuple[str, str], ...] = ()
     heat: tuple[str, str] | None = None
+    hidden: frozenset[str] = frozenset()
 
 
 SENTENCES = frozenset({"reason", "text", "note"})
@@ -180,6 +182,7 @@ VIEWS = {
         shown=("collectives", "clocks", "bandwidth"),
         columns={
             "collectives": (
+                "run",
                 "kind",
                 "bytes",
                 "duration_ns",
@@ -193,6 +196,7 @@ VIEWS = {
                 "group",
             ),
         },
+        hidden=frozenset({"run"}),
         spare={"collectives": ("ordinal", "bytes")},
         nulls={"wait_ns": "unresolved"},
         hints=(
@@ -204,9 +208,20 @@ VIEWS = {
     "imbalance": View(
         shown=("ranks", "stragglers", "efficiency"),
         columns={
-            "stragglers": ("rank", "kind", "excess_ns", "late_steps", "period", "others_wait_ns", "reason", "stack"),
+            "stragglers": (
+                "run",
+                "rank",
+                "kind",
+                "excess_ns",
+                "late_steps",
+                "period",
+                "others_wait_ns",
+                "reason",
+                "stack",
+            ),
         },
         beneath={"stragglers": "stack"},
+        hidden=frozenset({"run"}),
         heat=("excess", "excess_ns"),
         hints=(
             ("traceanalyzer collectives", "the waits one by one"),
@@ -373,7 +388,7 @@ def columns_shown(answer: Answer, frame: Frame, rows: Frame) -> list[Column]:
     view = view_of(answer)
     chosen = view.columns.get(frame.spec.name)
     if chosen is None:
-        return list(frame.spec.columns)
+        return [c for c in frame.spec.columns if c.name not in view.hidden or _worth(c.name, frame, rows, view.marks)]
     return [by_name[name] for name in chosen if name in by_name and _worth(name, frame, rows, view.marks)]
 
 

@@ -1,8 +1,8 @@
 """Which ranks are late: that take longer by themselves than the others do, in every step or in some.
 
 The *excess* of a rank in a step is its own time, which is the step without communication that nothing hides, less the
-median of the others' own times. It does not depend on any clock. Ranks on clocks that cannot be compared (stages of a
-pipeline, mostly) do different work, and are not compared either.
+median of the others' own times. It does not depend on any clock. Ranks that no collective connects (mostly stages of a
+pipeline) do different work, and are not compared.
 """
 
 from dataclasses import dataclass
@@ -27,6 +27,8 @@ LATE_STEP_NOISE = 6 * 1.4826
 LATE_BESIDE_LATEST = 0.25
 """... and by this share of what it is late in the step in which it is latest."""
 LEAST_FOR_PERIOD = 3
+LEAST_STEPS = 2
+"""Of fewer steps nothing is said."""
 
 
 class Lateness(StrEnum):
@@ -56,26 +58,23 @@ def excess(found: RankSteps) -> Floats:
     """Excess of every rank in every step, in ns: a matrix of ranks by steps. 0 where a rank has no others."""
     own = found.own.astype(np.float64)
     out = np.zeros(own.shape)
-    for component in np.unique(found.component).tolist():
-        mine = np.flatnonzero(found.component == component)
-        if len(mine) < 2:
-            continue
-        part = own[mine]
-        for k, row in enumerate(mine.tolist()):
-            out[row] = part[k] - np.median(np.delete(part, k, axis=0), axis=0)
+    for row in range(len(found.ranks)):
+        others = found.others(row)
+        if len(others):
+            out[row] = own[row] - np.median(own[others], axis=0)
     return out
 
 
-def stragglers(found: RankSteps, groups: list[tuple[int, ...]]) -> list[Straggler]:
-    """Ranks that are late, the costliest first. `groups` are the ranks that wait for each other."""
-    if not found.stepped or len(found.ranks) < 2:
+def stragglers(found: RankSteps) -> list[Straggler]:
+    """Ranks that are late, the costliest first."""
+    if not found.stepped or len(found.ranks) < 2 or len(found.steps) < LEAST_STEPS:
         return []
     late = excess(found)
     step = float(np.median(found.part["duration"]))
     middle = np.median(late, axis=1)
     noise = NOISE_FACTOR * np.median(np.abs(late - middle[:, None]), axis=1)
     place = {rank: k for k, rank in enumerate(found.ranks.tolist())}
-    rows = [[place[rank] for rank in group if rank in place] for group in groups]
+    rows = [[place[rank] for rank in group if rank in place] for group in found.groups]
     largest = _largest(middle, rows)
     out = []
     for k, rank in enumerate(found.ranks.tolist()):
@@ -109,8 +108,7 @@ def _in_some_steps(found: RankSteps, late: Floats, k: int, step: float, groups: 
 
 def _noise(found: RankSteps, late: Floats, k: int) -> float:
     """What excess is where nobody is late: that of the other ranks; of a single other one, in the calmer half."""
-    others = np.flatnonzero(found.component == found.component[k])
-    others = others[others != k]
+    others = found.others(k)
     if len(others) > 1:
         return float(np.median(np.abs(late[others])))
     calm = np.sort(np.abs(late[k]))[: max(int(np.ceil(late.shape[1] / 2)), 1)]

@@ -60,7 +60,7 @@ def match(communication: Communication) -> Matches:
 
 def _with_kernel_names(communication: Communication) -> Communication:
     """Where no operation tells its group, as if all were of one group of all ranks; those in flight are left out."""
-    if communication.told.any() or not len(communication) or len(np.unique(communication.rank)) < 2:
+    if (communication.group != UNKNOWN).any() or not len(communication) or len(np.unique(communication.rank)) < 2:
         return communication
     able = communication.launched & (communication.rank != UNKNOWN)
     if not able.any():
@@ -91,6 +91,8 @@ class _Matcher:
         self._match_pairs(group, np.flatnonzero(able & pairs))
         rows = np.flatnonzero(able & ~pairs)
         ranks = np.unique(of.rank[rows])
+        if group.ranks is not None and (strange := sorted(set(ranks.tolist()) - set(group.ranks))):
+            self._reasons.append(f"{group.label}: {_ranks(strange)} take part, but are not among its ranks")
         if not len(rows):
             return
         if len(ranks) < 2:
@@ -126,22 +128,28 @@ class _Matcher:
     def _shift(self, mine: NDArray[np.intp], others: NDArray[np.intp]) -> int | None:
         """By how many places the operations of a rank stand behind those of another; None: they do not line up."""
         own, reference = self._key[mine], self._key[others]
-        if len(own) == len(reference) and (own == reference).all():
-            return 0
+        steps, reference_steps = self._all.step[mine], self._all.step[others]
         ends, reference_ends = self._all.end[mine], self._all.end[others]
-        best: tuple[float, int, int] | None = None
+        best: tuple[int, float, int, int] | None = None
         surplus = len(reference) - len(own)
         for shift in range(-MOST_SHIFT, surplus + MOST_SHIFT + 1):
             low, high = max(0, -shift), min(len(own), len(reference) - shift)
             if high - low < max(LEAST_OVERLAP * min(len(own), len(reference)), 1):
                 continue
-            if (own[low:high] != reference[low + shift : high + shift]).any():
+            there = slice(low + shift, high + shift)
+            if (own[low:high] != reference[there]).any():
                 continue
-            apart = ends[low:high] - reference_ends[low + shift : high + shift]
+            # Operations of one collective were launched in one step, where both ranks say in which.
+            known = (steps[low:high] != NULL) & (reference_steps[there] != NULL)
+            apart_in_steps = int((known & (steps[low:high] != reference_steps[there])).sum())
+            apart = ends[low:high] - reference_ends[there]
             spread = float(np.median(np.abs(apart - np.median(apart))))
-            if best is None or (spread, low - high) < best[:2]:
-                best = spread, low - high, shift
-        return None if best is None else best[2]
+            found = apart_in_steps, spread, low - high, shift
+            if best is None or found[:3] < best[:3]:
+                best = found
+            if not shift and not surplus and not apart_in_steps and known.all():
+                return 0
+        return None if best is None else best[3]
 
     def _join(self, group: Group, by_rank: dict[int, NDArray[np.intp]], places: dict[int, Ints]) -> None:
         """Makes collectives of operations of one order, where kinds and sizes agree."""

@@ -14,6 +14,7 @@ from traceanalyzer.schema.kinds import EventKind, Lane
 
 Ints = NDArray[np.int64]
 UNKNOWN = -1
+_MOST_BYTES = np.iinfo(np.int64).max
 _NOT_BLOCKING = "^P?MPI_I[a-z]"
 """Calls of MPI that return at once: how long they take says nothing of the transfer."""
 
@@ -256,7 +257,8 @@ class _Reader:
         wide = {code: BYTES_OF_DTYPE.get(text.lower().removeprefix("c10::")) for code, text in self._texts.items()}
         distinct, inverse = np.unique(codes, return_inverse=True)
         width = np.array([wide.get(code) or 0 for code in distinct.tolist()], np.int64)[inverse.reshape(-1)]
-        size = np.where((elements != NULL) & (width > 0), np.where(elements == NULL, 0, elements) * width, NULL)
+        fits = (elements != NULL) & (width > 0) & (elements <= _MOST_BYTES // np.maximum(width, 1))
+        size = np.where(fits, np.where(fits, elements, 0) * width, NULL)
         message = self._ints("bytes")
         stated = np.flatnonzero(message != NULL)
         if len(stated):

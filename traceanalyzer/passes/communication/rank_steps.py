@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traceanalyzer.numeric.intervals import intersect, measure_before, subtract, union
+from traceanalyzer.passes.communication.kinds import POINT_TO_POINT, Kind
+from traceanalyzer.passes.communication.operations import UNKNOWN
 from traceanalyzer.passes.communication.ranks import RankCommunication
 from traceanalyzer.passes.operations import NULL, Operations, busy_without_compute, load_operations
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
@@ -29,7 +31,9 @@ PARTS = ("duration", "compute", "wait", "transfer", "copy", "idle")
 class RankSteps:
     """Times of ranks (rows) in the device steps (columns) that all of them have and that count.
 
-    `part` has a matrix for each of `PARTS`, in ns; `component` the clock component of each rank, -1 without one.
+    `part` has a matrix for each of `PARTS`, in ns; `groups` are ranks that take part in the same collectives, and
+    `component` tells which ranks are connected by these: only those are compared. A rank on its own has a component of
+    its own.
     `stepped` is False where the trace has no steps: then the one column is the whole span of each rank. `windows` are
     from the first of these steps to the last, `exposed` is communication that no compute hides, and `ready` says of
     operations that communicate (`op_id`) when the compute was done that had been launched before them, all on each
@@ -41,6 +45,7 @@ class RankSteps:
     steps: Ints
     part: dict[str, Ints]
     component: Ints
+    groups: list[tuple[int, ...]]
     stepped: bool
     windows: list[tuple[int, int]]
     exposed: list[tuple[Ints, Ints]]
@@ -55,6 +60,12 @@ class RankSteps:
         """
         own: Ints = self.part["duration"] - self.part["wait"] - self.part["transfer"]
         return own
+
+    def others(self, row: int) -> NDArray[np.intp]:
+        """Rows of the ranks that a rank is compared with."""
+        mine = self.component == self.component[row]
+        mine[row] = False
+        return np.flatnonzero(mine)
 
     def longest_step_ns(self) -> float:
         """Length of a step of the job: the longest of the ranks' means."""
@@ -83,19 +94,49 @@ def load_rank_steps(scope: Scope, communication: RankCommunication) -> RankSteps
     ranks = sorted(found)
     common = sorted(set.intersection(*(found[rank].counted() for rank in ranks))) if ranks else []
     rows = [found[rank].parts(communication, common) for rank in ranks]
-    part = {name: np.array([row[name] for row in rows], np.int64).reshape(len(ranks), -1) for name in PARTS}
-    components = [communication.clocks[rank].component if rank in communication.clocks else None for rank in ranks]
+    part = {
+        name: np.array([row[name] for row in rows], np.int64).reshape(len(ranks), max(len(common), 1)) for name in PARTS
+    }
+    together = _groups(communication)
     return RankSteps(
         [found[rank].device for rank in ranks],
         np.array(ranks, np.int64),
         np.array(common, np.int64),
         part,
-        np.array([-1 if c is None else c for c in components], np.int64),
+        _connected(ranks, together),
+        together,
         bool(common),
         [found[rank].window(common) for rank in ranks],
         [found[rank].exposed for rank in ranks],
         [found[rank].ready for rank in ranks],
     )
+
+
+def _groups(communication: RankCommunication) -> list[tuple[int, ...]]:
+    """Ranks that take part in the same collectives, whatever is known of their waits; sends connect nobody."""
+    of = communication.matches.communication
+    apart = [int(kind) for kind in (*POINT_TO_POINT, Kind.SEND_RECV)]
+    mine = np.flatnonzero((of.group != UNKNOWN) & (of.rank != UNKNOWN) & ~np.isin(of.kind, apart))
+    pairs = np.unique(np.stack((of.group[mine], of.rank[mine]), 1), axis=0)
+    groups: dict[int, list[int]] = {}
+    for group, rank in pairs.tolist():
+        groups.setdefault(group, []).append(rank)
+    return sorted({tuple(ranks) for ranks in groups.values() if len(ranks) > 1})
+
+
+def _connected(ranks: list[int], groups: list[tuple[int, ...]]) -> Ints:
+    """Which ranks are connected by groups, directly or over others: the place of the first one."""
+    first = {rank: k for k, rank in enumerate(ranks)}
+    moved = True
+    while moved:
+        moved = False
+        for group in groups:
+            known = [rank for rank in group if rank in first]
+            least = min((first[rank] for rank in known), default=0)
+            for rank in known:
+                if first[rank] > least:
+                    first[rank], moved = least, True
+    return np.array([first[rank] for rank in ranks], np.int64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,17 @@
 """Communication of all ranks of a job on one clock: what every question about ranks begins with."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from traceanalyzer.passes.answer import Answer, Frame
 from traceanalyzer.passes.communication.clocks import Clock, estimate
 from traceanalyzer.passes.communication.matching import BY_NAME, Matches, match
 from traceanalyzer.passes.communication.operations import load_communication
 from traceanalyzer.passes.communication.waits import Waits, find_waits
-from traceanalyzer.passes.scope import Scope, resolve
+from traceanalyzer.passes.scope import Scope, by_run, resolve
 
 Ints = NDArray[np.int64]
 FEW = 8
@@ -43,13 +44,12 @@ class RankCommunication:
 
 
 def communication_of(scope: Scope) -> RankCommunication:
-    """Communication of every rank of the selected runs, whatever ranks, devices and steps are selected: waits of one
-    rank follow from the starts of the others.
+    """Communication of every rank of a run, whatever ranks, devices and steps are selected: waits of one rank follow
+    from the starts of the others. The scope is of one run, as `by_run` makes them.
     """
     selection = scope.selection
-    everyone = scope
-    if selection.ranks is not None or selection.device is not None:
-        everyone = resolve(scope.connection, replace(selection, ranks=None, device=None))
+    run = scope.runs[0] if scope.runs else None
+    everyone = resolve(scope.connection, replace(selection, run=run, ranks=None, device=None))
     matches = match(load_communication(everyone))
     of = matches.communication
     ranks = sorted({d.rank for d in everyone.devices if d.rank is not None} | set(of.rank[of.rank >= 0].tolist()))
@@ -69,6 +69,33 @@ def communication_of(scope: Scope) -> RankCommunication:
         what = "calls on the host" if (of.device < 0).all() else "kernels"
         notes.append(f"the files tell no groups and sizes: collectives were matched by the names of their {what} alone")
     return RankCommunication(matches, clocks, find_waits(matches, clocks, exact=exact), notes)
+
+
+def each_run(scope: Scope, ask: Callable[[Scope], Answer]) -> Answer:
+    """The answer to a question that is asked of one run at a time: of several runs, one after the other.
+
+    The first column of every table is the run.
+    """
+    if len(scope.runs) < 2:
+        return ask(scope)
+    answers = [ask(one) for one in by_run(scope)]
+    first = answers[0]
+    for run, answer in zip(scope.runs, answers, strict=True):
+        answer.findings = [replace(finding, text=f"run {run}: {finding.text}") for finding in answer.findings]
+    return Answer(
+        first.command,
+        {
+            name: Frame(
+                frame.spec,
+                {column: [v for a in answers for v in a.tables[name].columns[column]] for column in frame.columns},
+            )
+            for name, frame in first.tables.items()
+        },
+        [finding for answer in answers for finding in answer.findings],
+        [*scope.warnings, *dict.fromkeys(text for answer in answers for text in answer.warnings)],
+        default_table=first.default_table,
+        notes=[scope.note()],
+    )
 
 
 def _as_it_is(clock: Clock) -> Clock:

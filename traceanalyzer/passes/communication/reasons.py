@@ -34,8 +34,7 @@ class Reason:
 
 def reason_of(scope: Scope, tree: StackTree, found: RankSteps, late: Straggler) -> Reason:
     """The part of the step in which the rank exceeds the others most, and what it consists of."""
-    others = np.flatnonzero(found.component == found.component[late.row])
-    others = others[others != late.row]
+    others = found.others(late.row)
     more = {
         name: float(
             (
@@ -43,7 +42,7 @@ def reason_of(scope: Scope, tree: StackTree, found: RankSteps, late: Straggler) 
                 - np.median(found.part[name][np.ix_(others, late.columns)], axis=0)
             ).mean()
         )
-        for name in ("compute", "transfer", "copy", "idle")
+        for name in ("compute", "copy", "idle")
     }
     part = max(more, key=lambda name: more[name])
     # The rank that is most like the others is what the late one is compared with.
@@ -55,8 +54,7 @@ def reason_of(scope: Scope, tree: StackTree, found: RankSteps, late: Straggler) 
         return _idle(scope, tree, devices, steps, more[part], late.excess_ns)
     if part == "compute":
         return _compute(scope, devices, steps, more[part])
-    what = "copies that no kernel hides" if part == "copy" else "transfers that no compute hides"
-    return Reason(f"{what} take {_time(more[part])} more than on other ranks")
+    return Reason(f"copies that no kernel hides take {_time(more[part])} more than on other ranks")
 
 
 def _idle(

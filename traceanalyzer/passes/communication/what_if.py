@@ -74,7 +74,10 @@ def _windows(found: RankSteps) -> Iterator[tuple[int, tuple[int, int]]]:
 def _lines(communication: RankCommunication, found: RankSteps) -> dict[int, RankLine]:
     """The work of every rank; nothing where ranks are on no common clock, or there is too much to replay."""
     of = communication.matches.communication
-    if len(of) > MOST_OPERATIONS or len(np.unique(found.component)) != 1 or found.component[0] < 0:
+    clocks = {
+        communication.clocks[rank].component if rank in communication.clocks else None for rank in found.ranks.tolist()
+    }
+    if len(of) > MOST_OPERATIONS or len(clocks) != 1 or None in clocks:
         return {}
     able = usable(communication)
     out = {}
