@@ -119,5 +119,7 @@ ANSWERS = {
     "export": lambda: plain("export", "files"),
     "launches": lambda: plain("launches", "launches", "queues", "depth"),
     "throughput": lambda: plain("throughput", "kernels", "rollup"),
+    "collectives": lambda: plain("collectives", "collectives", "clocks", "bandwidth", "links"),
+    "imbalance": lambda: plain("imbalance", "ranks", "stragglers", "efficiency"),
     "scaling": lambda: plain("scaling", "scaling", "lost"),
 }

@@ -167,6 +167,7 @@ def test_a_device_that_only_copies_is_busy_and_idle_at_once():
 @pytest.mark.skipif(not COPYING.exists(), reason=MISSING)
 def test_one_answer_tells_both_lanes(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("TRACEANALYZER_CACHE", str(tmp_path))
+    monkeypatch.delenv("COLUMNS", raising=False)  # workers of the tests have it: then sentences wrap
     assert run(["gaps", str(COPYING), "--device", "0"]) == 0
     told = capsys.readouterr().out
     device, compute = told.index("idle of the device lane"), told.index("idle of the compute lane")

@@ -333,6 +333,8 @@ def test_every_instant_before_a_launch_against_the_definition(events, sequence, 
         at += 2 * distance
         samples.append((at, frame))
         capture.sample(at, MAIN, frame)
+    # Of an event and a call that begin and end together either may be the outer one.
+    assume(not {(start, start + length) for _, _, start, length in events} & {call[:2] for call in calls})
     assume(len(kernels) > 1 and not outlives([t for t, _ in samples], [c[:2] for c in calls]))
     with tempfile.TemporaryDirectory() as folder:
         store = store_of(Path(folder) / "s.duckdb", capture, source="nsys")
