@@ -291,3 +291,10 @@ def test_the_replay_says_what_the_job_takes_without_the_late_rank(tmp_path, shap
 @pytest.mark.parametrize("workload", ["ddp2_slow1", "ddp2_heavy1", "ddp2_healthy", "fsdp2", "a2a2", "ddp2_occasional"])
 def test_real_jobs_are_replayed_to_two_percent(workload):
     assert only(own(workload).efficiency)["replay_error"] < 0.02
+
+
+def test_selected_ranks_are_listed_but_compared_with_all(imbalance_of):
+    answer = imbalance_of(job(lambda rank, _: 3 * (rank == 1), ranks=3), rank="0,1")
+    # The others of rank 0 are one that is 3 ms late and one that is not: their median is 1.5 ms later.
+    assert [(row["rank"], row["excess_ns"]) for row in answer.ranks.rows()] == [(0, -1.5 * MS), (1, 3 * MS)]
+    assert only(answer.stragglers)["others_wait_ns"] == 2 * 3 * MS

@@ -107,11 +107,17 @@ def imbalance(scope: Scope) -> Answer:
     """Tables `ranks`, `stragglers`, `efficiency`, `excess`. Times in ns, per counted device step.
 
     Load balance = mean / largest useful time, communication efficiency = largest useful time / step, parallel
-    efficiency = their product (POP). Ranks are always compared with all others of the run.
+    efficiency = their product (POP). Ranks are always compared with all others of the run; those selected are listed.
     """
-    if scope.selection.ranks is not None or scope.selection.device is not None:
+    chosen = scope.selection.ranks
+    if chosen is not None or scope.selection.device is not None:
         scope = resolve(scope.connection, replace(scope.selection, ranks=None, device=None))
-    return each_run(scope, _of_run)
+    answer = each_run(scope, _of_run)
+    if chosen is not None:
+        for spec in (RANKS, STRAGGLERS, EXCESS):
+            rows = [tuple(row.values()) for row in answer.tables[spec.name].rows() if row["rank"] in chosen]
+            answer.tables[spec.name] = Frame.of_rows(spec, rows)
+    return answer
 
 
 def _of_run(scope: Scope) -> Answer:

@@ -33,7 +33,7 @@ class View:
 SENTENCES = frozenset({"reason", "text", "note"})
 """Columns of sentences, which wrap where they do not fit; other text is names, which are shortened."""
 
-WHEN_SEVERAL = frozenset({"run", "capture", "process", "other_process"})
+WHEN_SEVERAL = frozenset({"run", "capture", "process", "other_process", "group"})
 """Columns that are shown only where they tell rows apart."""
 
 _TELLING = ("run", "rank", "device")
@@ -196,8 +196,8 @@ VIEWS = {
                 "group",
             ),
         },
-        hidden=frozenset({"run"}),
-        spare={"collectives": ("ordinal", "bytes")},
+        hidden=frozenset({"run", "group"}),
+        spare={"collectives": ("ordinal", "bytes", "step", "exposed_ns")},
         nulls={"wait_ns": "unresolved"},
         hints=(
             ("traceanalyzer imbalance", "which rank is late, and why"),
