@@ -88,7 +88,7 @@ BAD = {
     "line 4 tells of 2 ranks again, as line 3 does": [HEADER + "1,5\n2,9\n02,10\n"],
     "line 3 is not text in UTF-8": [HEADER.encode() + b"1,5\n2,\xff\n"],
     "line 1 is not text in UTF-8": [PLAIN.encode("utf-16")],
-    "is no CSV": [HEADER + '1,"5\n', HEADER + '1,"5"6\n', HEADER + f"1,{'9' * 200_000}\n"],
+    "is no CSV": [HEADER + '1,"5\n', HEADER + '1,"5"6\n'],
     "is too long for a file of throughputs": [HEADER + "1,5\n" * 400_000, gzip.compress(b" " * (1 << 24))],
     "the gzip data ends early; give the file again when it is whole": [gzip.compress(PLAIN.encode())[:-4]],
     "the gzip data is damaged": [gzip.compress(PLAIN.encode())[:-8] + bytes(8)],
