@@ -2,9 +2,8 @@
 
 import functools
 import re
-import tomllib
 from dataclasses import dataclass
-from importlib import resources
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,9 @@ def peaks_of(name: str | None) -> Peaks | None:
 
 @functools.cache
 def _known() -> list[tuple[re.Pattern[str], Peaks]]:
-    text = resources.files("traceanalyzer").joinpath("data", "hardware.toml").read_text(encoding="utf-8")
+    import tomllib  # not at the start of every question
+
+    text = Path(__file__).with_name("data").joinpath("hardware.toml").read_text(encoding="utf-8")
     return [
         (
             re.compile(entry["names"], re.IGNORECASE),

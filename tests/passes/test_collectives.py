@@ -395,3 +395,13 @@ def test_two_collectives_tell_no_clock(tmp_path):
     assert {row["component"] for row in answer.clocks.rows()} == {None}
     assert {row["resolved"] for row in answer.collectives.rows()} == {False}
     assert {row["last_rank"] for row in answer.collectives.rows()} == {None}
+
+
+@pytest.mark.parametrize("ranks", ["[" * 100_000, "[0, 99999999999999999999]", "[-1, 0]", "{}", "[true, 0]"])
+def test_lists_of_ranks_that_are_none_are_not_believed(tmp_path, ranks):
+    captures = job([[1000 * c, 1000 * c + 200] for c in range(1, 7)])
+    for capture in captures:
+        for row in capture.collectives:
+            row["group_ranks"] = ranks
+    answer = asked(tmp_path, captures)
+    assert all(of == {0: 200 * US, 1: 0} for of in waits(answer).values())

@@ -91,6 +91,18 @@ def test_a_rank_whose_kernels_are_slower(imbalance_of):
     assert only(answer.efficiency)["load_balance"] == pytest.approx((10 + 10 + 12) / 3 / 12)
 
 
+def test_kernels_are_those_of_the_steps_that_an_option_marks(imbalance_of):
+    captures = job(lambda *_: 0, compute=lambda rank, _: 12 if rank == 1 else 10)
+    for capture in captures:
+        for event in capture.events:
+            if event["kind"] == EventKind.STEP_MARK:
+                event["kind"], event["name"] = EventKind.RANGE, "batch"
+                event["end_ns"] = event["start_ns"] + 5 * MS
+    row = only(imbalance_of(captures, step_range="batch").stragglers)
+    assert (row["rank"], row["excess_ns"]) == (1, 2 * MS)
+    assert "the same kernels take longer; most of all gemm, 1.20 times" in row["reason"]
+
+
 @pytest.mark.parametrize(
     ("late", "kind", "period"),
     [({2, 5, 8, 11}, "periodic", 3), ({1, 2, 7}, "occasional", None), ({5}, "occasional", None)],

@@ -1,5 +1,6 @@
 """Rows that have equal values in several integer columns, as groups."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,23 @@ class Groups:
     def counts(self) -> Ints:
         """Number of rows of each group."""
         return np.bincount(self.of_row, minlength=len(self))
+
+
+def connected(count: int, sets: Iterable[Sequence[int]]) -> Ints:
+    """Which of `count` things are connected by sets that share members: the first of those that each belongs to."""
+    parent = list(range(count))
+
+    def root(k: int) -> int:
+        while parent[k] != k:
+            parent[k] = parent[parent[k]]
+            k = parent[k]
+        return k
+
+    for members in sets:
+        for member in members[1:]:
+            a, b = root(members[0]), root(member)
+            parent[max(a, b)] = min(a, b)
+    return np.array([root(k) for k in range(count)], np.int64)
 
 
 def groups(*columns: NDArray[np.integer[Any]]) -> Groups:

@@ -12,7 +12,7 @@ from traceanalyzer.passes.communication.clocks import Clock
 from traceanalyzer.passes.communication.kinds import POINT_TO_POINT, Kind, bus_factor
 from traceanalyzer.passes.communication.matching import NONE
 from traceanalyzer.passes.communication.operations import UNKNOWN, Communication
-from traceanalyzer.passes.communication.ranks import RankCommunication, communication_of, each_run
+from traceanalyzer.passes.communication.ranks import RankCommunication, communication_of, each_run, in_run
 from traceanalyzer.passes.gaps import no_timeline
 from traceanalyzer.passes.operations import NULL, window_of
 from traceanalyzer.passes.scope import Scope
@@ -105,8 +105,6 @@ BANDWIDTH = TableSpec(
         Column("peak_share", Type.FLOAT64, "Bus bandwidth as a share of that.", Unit.SHARE),
     ),
 )
-
-
 TABLES = (COLLECTIVES, CLOCKS, BANDWIDTH, LINKS)
 """Tables of every answer."""
 
@@ -117,7 +115,6 @@ def collectives(scope: Scope) -> Answer:
 
 
 def _of_run(scope: Scope) -> Answer:
-    run = scope.runs[0] if scope.runs else None
     found = communication_of(scope)
     of, waits = found.matches.communication, found.waits
     shown = _shown(scope, found)
@@ -128,10 +125,10 @@ def _of_run(scope: Scope) -> Answer:
     answer = Answer(
         "collectives",
         {
-            "collectives": Frame.of_rows(COLLECTIVES, _in_run(run, _rows(scope, found, order))),
-            "clocks": Frame.of_rows(CLOCKS, _in_run(run, [_clock_row(c) for _, c in sorted(found.clocks.items())])),
-            "bandwidth": Frame.of_rows(BANDWIDTH, _in_run(run, _bandwidth(scope, found, shown))),
-            "links": Frame.of_rows(LINKS, _in_run(run, links)),
+            "collectives": Frame.of_rows(COLLECTIVES, in_run(scope, _rows(scope, found, order))),
+            "clocks": Frame.of_rows(CLOCKS, in_run(scope, [_clock_row(c) for _, c in sorted(found.clocks.items())])),
+            "bandwidth": Frame.of_rows(BANDWIDTH, in_run(scope, _bandwidth(scope, found, shown))),
+            "links": Frame.of_rows(LINKS, in_run(scope, links)),
         },
         warnings=[*scope.warnings, *found.notes] if len(of) else list(scope.warnings),
         default_table="collectives",
@@ -143,19 +140,15 @@ def _of_run(scope: Scope) -> Answer:
     return answer
 
 
-def _in_run(run: str | None, rows: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
-    return [(run, *row) for row in rows]
-
-
 def _shown(scope: Scope, found: RankCommunication) -> NDArray[np.intp]:
     """Operations of the selected ranks, devices, steps and window."""
     of = found.matches.communication
     places = {(d.capture, d.device) for d in scope.devices}
     if scope.selection.device is None:
         places |= {(capture, UNKNOWN) for capture in scope.captures}
-    pairs = np.stack((of.capture, of.device), 1)
-    distinct, inverse = np.unique(pairs, axis=0, return_inverse=True) if len(of) else (pairs, np.zeros(0, np.intp))
-    able = np.array([tuple(pair) in places for pair in distinct.tolist()], np.bool_)[inverse.reshape(-1)]
+    found_at = groups(of.capture, of.device)
+    pairs = zip(of.capture[found_at.row].tolist(), of.device[found_at.row].tolist(), strict=True)
+    able = np.array([pair in places for pair in pairs], np.bool_)[found_at.of_row]
     if scope.selection.ranks is not None:
         able &= (of.device != UNKNOWN) | np.isin(of.rank, list(scope.selection.ranks))
     if scope.selection.steps is not None:

@@ -5,12 +5,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from traceanalyzer.numeric.grouping import groups
 from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
 from traceanalyzer.passes.columns import RUN
 from traceanalyzer.passes.communication.kinds import ALL_WAIT
 from traceanalyzer.passes.communication.lateness import LEAST_STEPS, Lateness, Straggler, excess, stragglers
 from traceanalyzer.passes.communication.rank_steps import RankSteps, load_rank_steps
-from traceanalyzer.passes.communication.ranks import RankCommunication, communication_of, each_run, named_ranks
+from traceanalyzer.passes.communication.ranks import RankCommunication, communication_of, each_run, in_run, named_ranks
 from traceanalyzer.passes.communication.reasons import ONE_THING, Reason, reason_of
 from traceanalyzer.passes.communication.what_if import WhatIf, what_if_of
 from traceanalyzer.passes.gaps import no_timeline
@@ -121,24 +122,23 @@ def imbalance(scope: Scope) -> Answer:
 
 
 def _of_run(scope: Scope) -> Answer:
-    run = scope.runs[0] if scope.runs else None
     communication = communication_of(scope)
     found = load_rank_steps(scope, communication)
-    able = stragglers(found)
+    by_rank = excess(found)
+    able = stragglers(found, by_rank)
     tree = StackTree(scope)
     explained = [(each, reason_of(scope, tree, found, each)) for each in able]
     jitter = [each for each, reason in explained if _is_jitter(each, reason, len(found.steps))]
     explained = [(each, reason) for each, reason in explained if not _is_jitter(each, reason, len(found.steps))]
     late, reasons = [each for each, _ in explained], [reason for _, reason in explained]
-    by_rank = excess(found) if len(found.ranks) else np.zeros((0, 0))
-    what_if = what_if_of(communication, found, late)
+    what_if = what_if_of(communication, found, by_rank, late)
     answer = Answer(
         "imbalance",
         {
-            "ranks": Frame.of_rows(RANKS, _in_run(run, _rank_rows(found, by_rank))),
-            "stragglers": Frame.of_rows(STRAGGLERS, _in_run(run, _straggler_rows(found, late, reasons))),
-            "efficiency": Frame.of_rows(EFFICIENCY, _in_run(run, _efficiency_rows(found, what_if))),
-            "excess": Frame.of_rows(EXCESS, _in_run(run, _excess_rows(found, by_rank))),
+            "ranks": Frame.of_rows(RANKS, in_run(scope, _rank_rows(found, by_rank))),
+            "stragglers": Frame.of_rows(STRAGGLERS, in_run(scope, _straggler_rows(found, late, reasons))),
+            "efficiency": Frame.of_rows(EFFICIENCY, in_run(scope, _efficiency_rows(found, what_if))),
+            "excess": Frame.of_rows(EXCESS, in_run(scope, _excess_rows(found, by_rank))),
         },
         warnings=[*scope.warnings, *communication.notes],
         default_table="ranks",
@@ -152,10 +152,6 @@ def _of_run(scope: Scope) -> Answer:
     elif not found.stepped:
         answer.warnings.append("the ranks have no steps in common that count, so it is not known which one is late")
     return answer
-
-
-def _in_run(run: str | None, rows: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
-    return [(run, *row) for row in rows]
 
 
 def _rank_rows(found: RankSteps, late: NDArray[np.float64]) -> list[tuple[object, ...]]:
@@ -325,10 +321,8 @@ def _second_opinion(communication: RankCommunication, late: list[Straggler]) -> 
 
 
 def _sums(key: Ints, values: Ints) -> dict[int, int]:
-    distinct, inverse = np.unique(key, return_inverse=True)
-    sums = np.zeros(len(distinct), np.int64)
-    np.add.at(sums, inverse.reshape(-1), values)
-    return dict(zip(distinct.tolist(), sums.tolist(), strict=True))
+    found = groups(key)
+    return dict(zip(key[found.row].tolist(), found.sums(values).tolist(), strict=True))
 
 
 def _inefficiency(found: RankSteps) -> list[Finding]:

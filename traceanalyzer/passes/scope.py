@@ -229,17 +229,17 @@ def _one_source_a_rank(
     connection: duckdb.DuckDBPyConnection, rows: list[_Row], devices: list[DeviceOfCapture], warnings: list[str]
 ) -> tuple[list[_Row], list[DeviceOfCapture]]:
     """Where a rank was recorded by several tools, only what the tool says that recorded more of the host."""
-    tools: dict[tuple[str, int], dict[str, int]] = {}
+    tools: dict[tuple[str, int], dict[str, list[int]]] = {}
     places = {(d.run, d.rank, d.source, d.capture) for d in devices}
     places |= {(run, rank, source, capture) for capture, run, source, rank in rows}
     for run, rank, source, capture in sorted(places, key=str):
         if rank is not None and source in TIMELINES:
-            detail = tools.setdefault((run, rank), {})
-            detail[source] = detail.get(source, 0) + _detail(connection, capture)
+            tools.setdefault((run, rank), {}).setdefault(source, []).append(capture)
     dropped: set[tuple[str, int | None, str]] = set()
     told: dict[tuple[str, str], list[int]] = {}
-    for (run, rank), detail in sorted(tools.items()):
-        if len(detail) > 1:
+    for (run, rank), by_tool in sorted(tools.items()):
+        if len(by_tool) > 1:
+            detail = {s: sum(_detail(connection, capture) for capture in captures) for s, captures in by_tool.items()}
             best = max(sorted(detail), key=lambda s: detail[s])
             others = sorted(s for s in detail if s != best)
             dropped.update((run, rank, source) for source in others)

@@ -128,6 +128,18 @@ def cut_by_window(scope: Scope, ops: Operations, steps: DeviceSteps) -> NDArray[
     return ~np.isin(steps.step, inside)
 
 
+def counted_steps(scope: Scope, ops: Operations, steps: DeviceSteps) -> NDArray[np.bool_]:
+    """Which device steps count for rates: not warm-up, nor a first one whose beginning was not recorded, unless it is
+    alone, nor those that the window cuts.
+    """
+    counted = ~cut_by_window(scope, ops, steps)
+    skipped = warmup_count(steps.end - steps.start, scope.selection.warmup)
+    if len(steps) > 1:
+        skipped = max(skipped, int(first_is_incomplete(ops, steps)))
+    counted[:skipped] = False
+    return counted
+
+
 def run_on(ops: Operations, steps: DeviceSteps) -> int:
     """How many device steps have operations that run on for a part of the step's length after one that was launched in
     a later step has begun: then the work of neighbouring steps interleaves.

@@ -76,8 +76,9 @@ def steps(scope: Scope) -> Answer:
             users = set(np.unique(ops.process).tolist())
             mine = [m for m in marks if m.process in users] or marks
             found = device_steps(ops)
-            rows += _rows((capture, device.rank, device.device), mine, ops, found, scope)
-            told = _Told(scope, device, mine, ops, found)
+            cut = cut_by_window(scope, ops, found)
+            rows += _rows((capture, device.rank, device.device), mine, ops, found, cut, scope)
+            told = _Told(scope, device, mine, ops, found, cut)
             findings += told.finding()
             warnings += told.warning()
         if not devices:
@@ -99,10 +100,15 @@ def steps(scope: Scope) -> Answer:
 
 
 def _rows(
-    place: tuple[int, int | None, int], marks: list[Mark], ops: Operations, found: DeviceSteps, scope: Scope
+    place: tuple[int, int | None, int],
+    marks: list[Mark],
+    ops: Operations,
+    found: DeviceSteps,
+    cut: NDArray[np.bool_],
+    scope: Scope,
 ) -> list[tuple[object, ...]]:
     warmup = warmup_count(found.end - found.start, scope.selection.warmup)
-    incomplete = cut_by_window(scope, ops, found)
+    incomplete = cut.copy()
     incomplete[:1] |= first_is_incomplete(ops, found)
     window = window_of(scope, ops.device.capture) or (NULL, np.iinfo(np.int64).max)
     at = {int(step): k for k, step in enumerate(found.step.tolist())}
@@ -152,7 +158,13 @@ class _Told:
     """What is said in sentences of the steps of a device."""
 
     def __init__(
-        self, scope: Scope, device: DeviceOfCapture, marks: list[Mark], ops: Operations, found: DeviceSteps
+        self,
+        scope: Scope,
+        device: DeviceOfCapture,
+        marks: list[Mark],
+        ops: Operations,
+        found: DeviceSteps,
+        cut: NDArray[np.bool_],
     ) -> None:
         self._whose, self._rank = scope.whose(device), device.rank
         self._steps, self._lengths = found.step, found.end - found.start
@@ -165,7 +177,7 @@ class _Told:
         place = np.arange(len(found))
         self._warmup = place < warmup_count(self._lengths, scope.selection.warmup)
         self._incomplete = (place == 0) & first_is_incomplete(ops, found) & ~self._warmup.any()
-        self._cut = cut_by_window(scope, ops, found) & listed & ~self._warmup & ~self._incomplete
+        self._cut = cut & listed & ~self._warmup & ~self._incomplete
         self._warmup, self._incomplete = self._warmup & listed, self._incomplete & listed
         self._rates = listed & ~self._warmup & ~self._incomplete & ~self._cut
 

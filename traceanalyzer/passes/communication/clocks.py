@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from traceanalyzer.numeric.grouping import connected, groups
 from traceanalyzer.passes.communication.kinds import ALL_WAIT
 from traceanalyzer.passes.communication.matching import Matches
 
@@ -83,7 +84,6 @@ class _Estimate:
     def __init__(self, ranks: list[int], who: Ints, number: Ints, group: Ints, end: Ints) -> None:
         self._ranks, self._who, self._group = ranks, who, group
         self._number = np.unique(number, return_inverse=True)[1].reshape(-1) if len(number) else number
-        self._end = end
         self._component = self._components()
         # Everything is counted from each rank's own first end, so that sums of floats stay exact to well below a ns.
         self._base = np.zeros(len(ranks), np.int64)
@@ -96,21 +96,13 @@ class _Estimate:
 
     def _components(self) -> Ints:
         """Ranks that are connected by collectives, by the place of the first of them; -1 for ranks without any."""
-        parent = list(range(len(self._ranks)))
-
-        def root(k: int) -> int:
-            while parent[k] != k:
-                parent[k] = parent[parent[k]]
-                k = parent[k]
-            return k
-
-        pairs = np.unique(np.stack((self._group, self._who), 1), axis=0) if len(self._who) else np.zeros((0, 2), int)
-        first: dict[int, int] = {}
-        for group, k in pairs.tolist():
-            a, b = root(first.setdefault(group, k)), root(k)
-            parent[max(a, b)] = min(a, b)
-        present = set(self._who.tolist())
-        return np.array([root(k) if k in present else -1 for k in range(len(self._ranks))], np.int64)
+        pairs = groups(self._group, self._who)
+        sets: dict[int, list[int]] = {}
+        for group, k in zip(self._group[pairs.row].tolist(), self._who[pairs.row].tolist(), strict=True):
+            sets.setdefault(group, []).append(k)
+        found = connected(len(self._ranks), sets.values())
+        found[np.isin(np.arange(len(found)), self._who, invert=True)] = -1
+        return found
 
     def clocks(self) -> dict[int, Clock]:
         """The clocks: offsets alone first, then with drifts; those that are no more than noise are taken back."""

@@ -24,9 +24,11 @@ MOST_STEPS = 0.8
 LATE_STEP_SHARE = 0.05
 """A rank is late in a single step by at least this share of a step."""
 LATE_STEP_NOISE = 6 * 1.4826
+"""... by this many times the noise of the others (6 standard deviations) ..."""
 LATE_BESIDE_LATEST = 0.25
 """... and by this share of what it is late in the step in which it is latest."""
 LEAST_FOR_PERIOD = 3
+"""Late steps that make a period."""
 LEAST_STEPS = 2
 """Of fewer steps nothing is said."""
 
@@ -65,11 +67,10 @@ def excess(found: RankSteps) -> Floats:
     return out
 
 
-def stragglers(found: RankSteps) -> list[Straggler]:
-    """Ranks that are late, the costliest first."""
+def stragglers(found: RankSteps, late: Floats) -> list[Straggler]:
+    """Ranks that are late, the costliest first; `late` is the excess of every rank in every step."""
     if not found.stepped or len(found.ranks) < 2 or len(found.steps) < LEAST_STEPS:
         return []
-    late = excess(found)
     step = float(np.median(found.part["duration"]))
     middle = np.median(late, axis=1)
     noise = NOISE_FACTOR * np.median(np.abs(late - middle[:, None]), axis=1)

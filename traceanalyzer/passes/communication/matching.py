@@ -7,7 +7,6 @@ among shifts that agree the one counts with which ends differ by the most consta
 collective together.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -132,7 +131,7 @@ class _Matcher:
         ends, reference_ends = self._all.end[mine], self._all.end[others]
         best: tuple[int, float, int, int] | None = None
         surplus = len(reference) - len(own)
-        for shift in range(-MOST_SHIFT, surplus + MOST_SHIFT + 1):
+        for shift in sorted(range(-MOST_SHIFT, surplus + MOST_SHIFT + 1), key=abs):
             low, high = max(0, -shift), min(len(own), len(reference) - shift)
             if high - low < max(LEAST_OVERLAP * min(len(own), len(reference)), 1):
                 continue
@@ -239,9 +238,3 @@ def _other_rank(of: Communication, group: Group, rows: NDArray[np.intp]) -> Ints
 
 def _ranks(ranks: list[int]) -> str:
     return f"rank {ranks[0]}" if len(ranks) == 1 else "ranks " + ", ".join(map(str, ranks))
-
-
-def of_collectives(matches: Matches) -> Iterator[NDArray[np.intp]]:
-    """The operations of each collective."""
-    rows, number = matches.members()
-    yield from np.split(rows, np.flatnonzero(np.diff(number)) + 1) if len(rows) else []

@@ -1,6 +1,7 @@
 """Operations that communicate, of all ranks, with what was recorded of the collective that each is part of."""
 
 import json
+from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,6 +16,7 @@ from traceanalyzer.schema.kinds import EventKind, Lane
 Ints = NDArray[np.int64]
 UNKNOWN = -1
 _MOST_BYTES = np.iinfo(np.int64).max
+_LARGEST_RANK = 2**31 - 1
 _NOT_BLOCKING = "^P?MPI_I[a-z]"
 """Calls of MPI that return at once: how long they take says nothing of the transfer."""
 
@@ -277,24 +279,26 @@ def _members(text: str | None) -> tuple[int, ...] | None:
     """The ranks of a group as PyTorch writes them: a list, in a text."""
     try:
         found = json.loads(text or "")
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-    if not isinstance(found, list) or not found or not all(type(rank) is int for rank in found):
+    if not isinstance(found, list) or not found:
+        return None
+    if not all(type(rank) is int and 0 <= rank <= _LARGEST_RANK for rank in found):
         return None
     return tuple(found)
 
 
 def _labelled(found: dict[_Identity, tuple[str, int]]) -> list[Group]:
     """Groups with what people call them: the description or the name, and the ranks where several are called so."""
-    called = [description or name for (name, _, _), (description, _) in found.items()]
+    called = Counter(description or name for (name, _, _), (description, _) in found.items())
     out = []
     for (name, members, size), (description, _) in found.items():
         label = description or name
-        if called.count(label) > 1:
+        if called[label] > 1:
             label = f"{label} {list(members)}" if members is not None else f"{label} {name}" if description else label
         out.append(Group(name, description, members, size, label))
-    labels = [group.label for group in out]
+    labels = Counter(group.label for group in out)
     return [
-        group if labels.count(group.label) == 1 else replace(group, label=f"{group.label} #{k}")
+        group if labels[group.label] == 1 else replace(group, label=f"{group.label} #{k}")
         for k, group in enumerate(out)
     ]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from traceanalyzer.numeric.grouping import connected
 from traceanalyzer.numeric.intervals import intersect, measure_before, subtract, union
 from traceanalyzer.passes.communication.kinds import POINT_TO_POINT, Kind
 from traceanalyzer.passes.communication.operations import UNKNOWN
@@ -13,11 +14,9 @@ from traceanalyzer.passes.operations import NULL, Operations, busy_without_compu
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.passes.step_marks import (
     DeviceSteps,
-    cut_by_window,
+    counted_steps,
     device_steps,
-    first_is_incomplete,
     step_window,
-    warmup_count,
     with_steps,
 )
 from traceanalyzer.schema.kinds import Lane
@@ -92,18 +91,20 @@ def load_rank_steps(scope: Scope, communication: RankCommunication) -> RankSteps
             if known is None or len(one.steps):
                 found[device.rank] = one
     ranks = sorted(found)
-    common = sorted(set.intersection(*(found[rank].counted() for rank in ranks))) if ranks else []
+    common = sorted(set.intersection(*(set(found[rank].counted.tolist()) for rank in ranks))) if ranks else []
     rows = [found[rank].parts(communication, common) for rank in ranks]
     part = {
         name: np.array([row[name] for row in rows], np.int64).reshape(len(ranks), max(len(common), 1)) for name in PARTS
     }
     together = _groups(communication)
+    place = {rank: k for k, rank in enumerate(ranks)}
+    sets = [[place[rank] for rank in group if rank in place] for group in together]
     return RankSteps(
         [found[rank].device for rank in ranks],
         np.array(ranks, np.int64),
         np.array(common, np.int64),
         part,
-        _connected(ranks, together),
+        connected(len(ranks), [each for each in sets if each]),
         together,
         bool(common),
         [found[rank].window(common) for rank in ranks],
@@ -124,28 +125,13 @@ def _groups(communication: RankCommunication) -> list[tuple[int, ...]]:
     return sorted({tuple(ranks) for ranks in groups.values() if len(ranks) > 1})
 
 
-def _connected(ranks: list[int], groups: list[tuple[int, ...]]) -> Ints:
-    """Which ranks are connected by groups, directly or over others: the place of the first one."""
-    first = {rank: k for k, rank in enumerate(ranks)}
-    moved = True
-    while moved:
-        moved = False
-        for group in groups:
-            known = [rank for rank in group if rank in first]
-            least = min((first[rank] for rank in known), default=0)
-            for rank in known:
-                if first[rank] > least:
-                    first[rank], moved = least, True
-    return np.array([first[rank] for rank in ranks], np.int64)
-
-
 @dataclass(frozen=True, slots=True)
 class _Rank:
     """A rank's device steps, and the intervals of its lanes: what is needed of its operations."""
 
     device: DeviceOfCapture
     steps: DeviceSteps
-    skipped: NDArray[np.bool_]
+    counted: Ints
     span: tuple[int, int]
     compute: tuple[Ints, Ints]
     exposed: tuple[Ints, Ints]
@@ -157,17 +143,16 @@ class _Rank:
     def load(cls, scope: Scope, device: DeviceOfCapture) -> "_Rank":
         ops = with_steps(scope, load_operations(scope, device))
         steps = device_steps(ops)
-        skipped = _skipped(scope, ops, steps)
+        counted = counted_steps(scope, ops, steps)
         if scope.selection.steps is not None:
             low, high = scope.selection.steps
-            skipped |= (steps.step < low) | (steps.step > high)
+            counted &= (steps.step >= low) & (steps.step <= high)
             ops = step_window(scope, ops)
         exposed, copy = busy_without_compute(ops)
         busy = union(ops.start, ops.end)
-        return cls(device, steps, skipped, ops.span, ops.lane_union(Lane.COMPUTE), exposed, copy, busy, _ready(ops))
-
-    def counted(self) -> set[int]:
-        return set(self.steps.step[~self.skipped].tolist())
+        return cls(
+            device, steps, steps.step[counted], ops.span, ops.lane_union(Lane.COMPUTE), exposed, copy, busy, _ready(ops)
+        )
 
     def window(self, common: list[int]) -> tuple[int, int]:
         """From the first of some steps to the last; without any, the whole span."""
@@ -213,15 +198,6 @@ def _ready(ops: Operations) -> tuple[Ints, Ints]:
     before = np.searchsorted(ops.launched[compute], ops.launched[mine], side="left") - 1
     ready = np.maximum(np.where(before >= 0, np.append(done, 0)[before], ops.launched[mine]), ops.launched[mine])
     return ops.op_id[mine], ready
-
-
-def _skipped(scope: Scope, ops: Operations, steps: DeviceSteps) -> NDArray[np.bool_]:
-    """Steps that are no measure: warm-up, without their beginning, or cut by the window."""
-    skipped = cut_by_window(scope, ops, steps)
-    if len(steps) > 1:
-        skipped[0] |= first_is_incomplete(ops, steps)
-    skipped[: warmup_count(steps.end - steps.start, scope.selection.warmup)] = True
-    return skipped
 
 
 def _between(intervals: tuple[Ints, Ints], low: Ints, high: Ints) -> Ints:

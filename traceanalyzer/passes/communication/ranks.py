@@ -1,6 +1,6 @@
 """Communication of all ranks of a job on one clock: what every question about ranks begins with."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -96,6 +96,12 @@ def each_run(scope: Scope, ask: Callable[[Scope], Answer]) -> Answer:
         default_table=first.default_table,
         notes=[scope.note()],
     )
+
+
+def in_run(scope: Scope, rows: Iterable[tuple[object, ...]]) -> list[tuple[object, ...]]:
+    """Rows with the run, which the scope has one of, before them."""
+    run = scope.runs[0] if scope.runs else None
+    return [(run, *row) for row in rows]
 
 
 def _as_it_is(clock: Clock) -> Clock:

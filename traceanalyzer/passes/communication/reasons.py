@@ -5,13 +5,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from traceanalyzer.numeric.grouping import groups
 from traceanalyzer.passes.causes import Cause
 from traceanalyzer.passes.communication.lateness import Straggler
 from traceanalyzer.passes.communication.rank_steps import RankSteps
 from traceanalyzer.passes.idle.findings import WORDS
 from traceanalyzer.passes.idle.lanes import devices_with_gaps
 from traceanalyzer.passes.idle.stacks import StackTree
+from traceanalyzer.passes.operations import load_operations
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
+from traceanalyzer.passes.step_marks import with_steps
 from traceanalyzer.schema.kinds import Lane
 from traceanalyzer.units import Unit, format_value
 
@@ -91,12 +94,10 @@ def _idle_by_subject(
         for pieces in part.pieces():
             mine = pieces.take(inside[pieces.gap])
             label = np.append(tree.blame_label(), -1)[mine.node]
-            keys = np.stack((mine.cause.astype(np.int64), label.astype(np.int64), mine.node.astype(np.int64)), 1)
-            distinct, inverse = np.unique(keys, axis=0, return_inverse=True)
-            total = np.zeros(len(distinct), np.int64)
-            np.add.at(total, inverse.reshape(-1), mine.length)
-            for (cause, blame, node), ns in zip(distinct.tolist(), total.tolist(), strict=True):
-                sums[cause, blame, node] = sums.get((cause, blame, node), 0) + ns
+            each = groups(mine.cause, label, mine.node)
+            keys = zip(*(column[each.row].tolist() for column in (mine.cause, label, mine.node)), strict=True)
+            for key, ns in zip(keys, each.sums(mine.length).tolist(), strict=True):
+                sums[key] = sums.get(key, 0) + ns
     out: dict[tuple[int, int], tuple[int, int]] = {}
     largest: dict[tuple[int, int], int] = {}
     for (cause, blame, node), ns in sorted(sums.items()):
@@ -130,14 +131,13 @@ def _compute(scope: Scope, devices: tuple[DeviceOfCapture, DeviceOfCapture], ste
 
 def _kernels(scope: Scope, device: DeviceOfCapture, steps: Ints) -> dict[str, tuple[int, int]]:
     """Number and time of compute kernels in some steps, by name."""
-    rows = scope.connection.execute(
-        f"""SELECT n.text, count(*), sum(o.end_ns - o.start_ns)::BIGINT FROM stored.gpu_ops o
-        JOIN stored.names n ON n.name_id = o.name
-        WHERE o.capture = ? AND o.device = ? AND o.lane = {int(Lane.COMPUTE)}
-            AND o.step IN (SELECT unnest(?::BIGINT[])) GROUP BY n.text""",
-        [device.capture, device.device, steps.tolist()],
-    ).fetchall()
-    return {name: (count, ns) for name, count, ns in rows}
+    ops = with_steps(scope, load_operations(scope, device, launched=scope.selection.step_range is not None))
+    mine = np.flatnonzero((ops.lane == int(Lane.COMPUTE)) & np.isin(ops.step, steps))
+    found = groups(ops.name[mine])
+    names = ops.name[mine[found.row]].tolist()
+    texts = scope.texts(names)
+    times = zip(found.counts().tolist(), found.sums(ops.end[mine] - ops.start[mine]).tolist(), strict=True)
+    return {texts.get(name, ""): each for name, each in zip(names, times, strict=True)}
 
 
 def _time(ns: float) -> str:

@@ -1,11 +1,11 @@
 """What a step would take without the ranks that are late."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from traceanalyzer.passes.communication.lateness import Straggler, excess
+from traceanalyzer.passes.communication.lateness import Straggler
 from traceanalyzer.passes.communication.rank_steps import RankSteps
 from traceanalyzer.passes.communication.ranks import RankCommunication
 from traceanalyzer.passes.communication.replay import (
@@ -34,13 +34,17 @@ class WhatIf:
     replayed: bool = False
 
 
-def what_if_of(communication: RankCommunication, found: RankSteps, late: list[Straggler]) -> WhatIf:
-    """What a step takes without the stragglers, and if all ranks took the same: replayed where that can be trusted."""
+def what_if_of(
+    communication: RankCommunication, found: RankSteps, own: NDArray[np.float64], late: list[Straggler]
+) -> WhatIf:
+    """What a step takes without the stragglers, and if all ranks took the same: replayed where that can be trusted.
+
+    `own` is the excess of every rank in every step.
+    """
     if not found.stepped or not len(found.ranks):
         return WhatIf()
     step = found.longest_step_ns()
     saved = np.zeros((len(found.ranks), len(found.steps)))
-    own = excess(found)
     for each in late:
         saved[each.row, each.columns] = np.maximum(own[each.row, each.columns], 0)
     plain = round(step - float(saved.max(axis=0).mean()))
@@ -49,7 +53,8 @@ def what_if_of(communication: RankCommunication, found: RankSteps, late: list[St
     if usual is None:
         return WhatIf(plain)
     begun = min(line.offset for line in lines.values())
-    real = max(communication.clocks[r].aligned(np.array([w[1]]))[0] for r, w in _windows(found)) - begun
+    ends = zip(found.ranks.tolist(), found.windows, strict=True)
+    real = max(communication.clocks[rank].aligned(np.array([high]))[0] for rank, (_, high) in ends) - begun
     error = abs(usual / real - 1)
     if error > MOST_ERROR:
         return WhatIf(plain, None, error)
@@ -67,17 +72,12 @@ def what_if_of(communication: RankCommunication, found: RankSteps, late: list[St
     )
 
 
-def _windows(found: RankSteps) -> Iterator[tuple[int, tuple[int, int]]]:
-    yield from zip(found.ranks.tolist(), found.windows, strict=True)
-
-
 def _lines(communication: RankCommunication, found: RankSteps) -> dict[int, RankLine]:
     """The work of every rank; nothing where ranks are on no common clock, or there is too much to replay."""
     of = communication.matches.communication
-    clocks = {
-        communication.clocks[rank].component if rank in communication.clocks else None for rank in found.ranks.tolist()
-    }
-    if len(of) > MOST_OPERATIONS or len(clocks) != 1 or None in clocks:
+    clocks = [communication.clocks.get(rank) for rank in found.ranks.tolist()]
+    components = {None if clock is None else clock.component for clock in clocks}
+    if len(of) > MOST_OPERATIONS or len(components) != 1 or None in components:
         return {}
     able = usable(communication)
     out = {}

@@ -18,7 +18,7 @@ from traceanalyzer.passes.idle.stacks import StackTree
 from traceanalyzer.passes.idle.totals import IdleTotals, KeyedTotals, LargestPieces
 from traceanalyzer.passes.operations import NULL
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
-from traceanalyzer.passes.step_marks import cut_by_window, device_steps, first_is_incomplete, warmup_count
+from traceanalyzer.passes.step_marks import counted_steps, device_steps
 
 Ints = NDArray[np.int64]
 NO_BLAME = -1
@@ -68,13 +68,10 @@ class DeviceAccount:
         self._thread_of_gap = part.thread_numbers()
         steps = device_steps(part.ops)
         lengths = steps.end - steps.start
-        first = int(first_is_incomplete(part.ops, steps)) if len(steps) > 1 else 0
-        skipped = max(first, warmup_count(lengths, scope.selection.warmup))
-        whole = ~cut_by_window(scope, part.ops, steps)
-        whole[:skipped] = False
-        self.counted = np.isin(self.steps, steps.step[whole]) & (self.steps != NULL)
-        self.n_steps = int(whole.sum())
-        self.step_ns = int(lengths[whole].sum()) // self.n_steps if self.n_steps > 0 else None
+        counted = counted_steps(scope, part.ops, steps)
+        self.counted = np.isin(self.steps, steps.step[counted]) & (self.steps != NULL)
+        self.n_steps = int(counted.sum())
+        self.step_ns = int(lengths[counted].sum()) // self.n_steps if self.n_steps > 0 else None
         self.largest = LargestPieces(len(part.start))
         self._touched = np.full(len(part.start), self._under is None)
         self.all, self._rates = IdleTotals(), IdleTotals()
