@@ -4,7 +4,7 @@ import random
 from collections import Counter, defaultdict
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import traceanalyzer
@@ -267,6 +267,7 @@ def test_the_ledger_splits_communication_that_compute_does_not_hide(tmp_path):
     tensor=st.sampled_from([1, 2, 3]),
     drift=st.sampled_from([0.0, 40.0]),
 )
+@example(seed=461, world=3, tensor=3, drift=40.0)  # two ranks of a group arrive within the jitter of each other
 def test_waits_and_clocks_of_random_jobs(tmp_path_factory, seed, world, tensor, drift):
     """Groups of neighbours and of ranks across them; offsets of seconds; jitter below 2 us; against a slow loop."""
     generator = random.Random(seed)
@@ -286,7 +287,8 @@ def test_waits_and_clocks_of_random_jobs(tmp_path_factory, seed, world, tensor, 
                 done = end + generator.randrange(0, 1500)
                 shown = [t + shifts[r] + round(t * drifts[r] / 1e6) for t in (arrive[r], done)]
                 captures[r].communication(*shown, group=str(name), ranks=ranks, sequence=ordinal)
-                true[name, ordinal, r] = max(arrive.values()) - arrive[r], max(arrive, key=arrive.get)
+                second, latest = sorted(arrive.values())[-2:]
+                true[name, ordinal, r] = latest - arrive[r], max(arrive, key=arrive.get), latest - second
                 clock[r] = done
     folder = tmp_path_factory.mktemp("job")
     answer = asked(folder, captures)
@@ -296,12 +298,14 @@ def test_waits_and_clocks_of_random_jobs(tmp_path_factory, seed, world, tensor, 
     for name, ranks in enumerate(groups):
         labels[tuple(ranks)] = name
     for row in answer.collectives.rows():
-        wait, last = true[labels[tuple(row["ranks"])], row["ordinal"], row["rank"]]
+        wait, last, ahead = true[labels[tuple(row["ranks"])], row["ordinal"], row["rank"]]
         if row["resolved"]:
             assert abs(row["wait_ns"] - wait) <= 2 * residual + 2 * US
             assert row["wait_ns"] + row["transfer_ns"] == row["duration_ns"]
         if wait > 20 * US + 4 * residual:
-            assert (row["resolved"], row["last_rank"]) == (True, last)
+            assert row["resolved"]
+        if ahead > 2 * US + 2 * residual:  # closer than that no clock tells which of two came last
+            assert row["last_rank"] == last
 
 
 def public(pattern):
