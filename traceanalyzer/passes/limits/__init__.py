@@ -1,0 +1,1 @@
+"""What limits kernels: rules over measured, sampled and estimated throughputs, and peaks of devices."""

@@ -1,0 +1,1 @@
+"""How much work operators are: floating-point operations and bytes, from the shapes that a trace recorded."""
