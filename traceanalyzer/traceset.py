@@ -46,7 +46,8 @@ class TraceSet:
     Every question takes the same selection: `run` (name, or "all"; default the newest), `rank` ("all", "0,2,4-7" or a
     number), `device`, `source` ("torch", "nsys"), `steps` ("3-7"), `window` ("0.5:2", seconds after the first
     operation), `lane` ("device", "compute"), `warmup`, `top` (rows of lists, 0 for all), `step_range`, `input_range`,
-    `user_code`, `under` (regular expressions), `by` (what idle time is grouped by). Each raises `UsageError` for a
+    `user_code`, `under`, `metric` (regular expressions), `by` (what idle time is grouped by), `align`, `peaks` (a file
+    of peaks of devices). Each raises `UsageError` for a
     selection that makes no sense.
     """
 
@@ -134,6 +135,10 @@ class TraceSet:
     def launches(self, **selection: object) -> Answer:
         """How long launches take to start, and how many wait: tables `launches`, `queues`, `depth`."""
         return self.ask("launches", **selection)
+
+    def metrics(self, **selection: object) -> Answer:
+        """What was sampled: tables `metrics`, `rollup` (busy time, gaps), `by_step`, `by_range`, `readings`."""
+        return self.ask("metrics", **selection)
 
     def throughput(self, **selection: object) -> Answer:
         """What limits the profiled kernels: tables `kernels`, `rollup`."""
@@ -247,6 +252,8 @@ _KNOWN = [
     "under",
     "by",
     "align",
+    "metric",
+    "peaks",
     "top",
 ]
 
@@ -257,7 +264,7 @@ def make_selection(**given: object) -> Selection:
         raise UsageError(f"unknown selection {', '.join(sorted(unknown))}; known are {', '.join(_KNOWN)}")
     text = {k: (None if given.get(k) is None else storable(str(given[k]))) for k in _KNOWN}
     number = {k: _number(k, given.get(k)) for k in ("device", "warmup", "top")}
-    for name in ("step_range", "input_range", "user_code", "under"):
+    for name in ("step_range", "input_range", "user_code", "under", "metric"):
         _check_pattern(name, text[name])
     lane = text["lane"] or "device"
     if lane not in ("device", "compute"):
@@ -282,6 +289,8 @@ def make_selection(**given: object) -> Selection:
         under=text["under"],
         by=text["by"],
         align=align,
+        metric=text["metric"],
+        peaks=text["peaks"],
         top=number["top"] or 0,
     )
 

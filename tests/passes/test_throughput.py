@@ -5,7 +5,7 @@ import pytest
 import traceanalyzer
 from tests.support.ncu_writer import LEADING, launch, line, metric, page, rule, wide
 from traceanalyzer.ingestion import ingest
-from traceanalyzer.passes.throughput import sol_class, stated_class
+from traceanalyzer.passes.limits.sol import sol_class, stated_class
 
 COMPUTE = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
 MEMORY = "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"

@@ -9,7 +9,7 @@ import pytest
 from tests.support.memory_sink import MemorySink
 from traceanalyzer.errors import SourceError
 from traceanalyzer.ingestion import find_files
-from traceanalyzer.passes.throughput import sol_class, stated_class
+from traceanalyzer.passes.limits.sol import sol_class, stated_class
 from traceanalyzer.sources.files import TraceFile
 
 _DATA = Path(__file__).parents[2].parent / "shared"

@@ -1,6 +1,7 @@
 """Ranges: what the host and the devices did inside annotations and NVTX ranges."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +13,8 @@ from traceanalyzer.passes.columns import CAPTURE
 from traceanalyzer.passes.idle.backward import load_waiting
 from traceanalyzer.passes.idle.lanes import DeviceGaps, devices_with_gaps
 from traceanalyzer.passes.idle.stacks import StackTree
-from traceanalyzer.passes.operations import window_of
-from traceanalyzer.passes.scope import Scope
+from traceanalyzer.passes.operations import Operations, window_of
+from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.passes.step_marks import load_marks
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kinds import EventKind
@@ -79,6 +80,20 @@ def ranges(scope: Scope) -> Answer:
 
 
 _Row = tuple[int, int | None, str, int, int]
+
+
+def operations_of_ranges(
+    scope: Scope, tree: StackTree, device: DeviceOfCapture
+) -> tuple[Operations, list[tuple[str, NDArray[np.intp]]]] | None:
+    """The selected operations of a device, and of every range by its name those that were launched inside.
+
+    None where nothing of the device is selected.
+    """
+    found = _on_host(scope)
+    for part in devices_with_gaps(replace(scope, devices=(device,)), tree):
+        inside = _launched_inside(scope, tree, part, _RowsOfStacks(tree, part, found))
+        return part.ops, sorted((found[row][2], launched) for row, launched in inside)
+    return None
 
 
 def _on_host(scope: Scope) -> list[_Row]:

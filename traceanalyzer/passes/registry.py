@@ -7,6 +7,7 @@ from traceanalyzer.passes import info as _info
 from traceanalyzer.passes import kernels as _kernels
 from traceanalyzer.passes import launches as _launches
 from traceanalyzer.passes import ledger as _ledger
+from traceanalyzer.passes import metrics as _metrics
 from traceanalyzer.passes import ranges as _ranges
 from traceanalyzer.passes import scaling as _scaling
 from traceanalyzer.passes import steps as _steps
@@ -26,6 +27,7 @@ PASSES: dict[str, Pass] = {
     "launches": Pass(_launches.launches, (_launches.DELAYS, _launches.QUEUES, _launches.DEPTH)),
     "collectives": Pass(_collectives.collectives, _collectives.TABLES),
     "imbalance": Pass(_imbalance.imbalance, _imbalance.TABLES),
+    "metrics": Pass(_metrics.metrics, _metrics.TABLES),
     "throughput": Pass(_throughput.throughput, (_throughput.KERNELS, _throughput.ROLLUP), of_profiles=True),
     "scaling": Pass(_scaling.scaling, (_scaling.SCALING, _scaling.LOST), of_every_run=True),
 }

@@ -15,7 +15,7 @@ class Selection:
     `run` None is the newest run, "all" every run. `ranks`, `steps` None are all. `window_ns` counts from the first
     operation of each file, half open. `warmup` None finds the warm-up steps itself. `top` 0 lists all rows. Of idle
     time `under` keeps what has a matching frame on its stack, and `by` says what it is grouped by. `align` says what
-    puts the clocks of ranks on one.
+    puts the clocks of ranks on one. `metric` keeps the metrics with a matching name, `peaks` names a file of peaks.
     """
 
     run: str | None = None
@@ -32,6 +32,8 @@ class Selection:
     under: str | None = None
     by: str | None = None
     align: str = "collectives"
+    metric: str | None = None
+    peaks: str | None = None
     top: int = 20
 
 

@@ -1,15 +1,14 @@
 """Throughput: what each profiled kernel reaches of its device, and what limits it by NVIDIA's SpeedOfLight rule."""
 
-import re
 from collections import defaultdict
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
 from traceanalyzer.passes.columns import CAPTURE, RANK
 from traceanalyzer.passes.kernel_averages import averaged_kernels
 from traceanalyzer.passes.kernel_pages import each_launch_once
+from traceanalyzer.passes.limits.sol import sol_class, stated_class
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kernel_tables import KERNEL_PROFILES
@@ -85,55 +84,6 @@ ROLLUP = TableSpec(
     ),
     cut=False,
 )
-
-
-class SolClass(StrEnum):
-    """Results of NVIDIA's rule SOLBottleneck."""
-
-    HIGH_THROUGHPUT = "high_throughput"
-    SMALL_GRID = "small_grid"
-    LATENCY_ISSUE = "latency_issue"
-    HIGH_COMPUTE = "high_compute"
-    HIGH_MEMORY = "high_memory"
-    BALANCED = "balanced"
-
-
-# The wording is the same since 2020, but that later versions say "workload" where older ones say "kernel".
-_WORDING = (
-    (re.compile(r"grid is too small", re.IGNORECASE), SolClass.SMALL_GRID),
-    (re.compile(r"low compute throughput and memory bandwidth", re.IGNORECASE), SolClass.LATENCY_ISSUE),
-    (re.compile(r"memory is more heavily utilized", re.IGNORECASE), SolClass.HIGH_MEMORY),
-    (re.compile(r"compute is more heavily utilized", re.IGNORECASE), SolClass.HIGH_COMPUTE),
-    (re.compile(r"well[- ]balanced", re.IGNORECASE), SolClass.BALANCED),
-    (re.compile(r"greater than 80", re.IGNORECASE), SolClass.HIGH_THROUGHPUT),
-)
-_HIGH_PCT = 80.0
-_LOW_PCT = 60.0
-_APART_PCT = 10.0
-_FULL_WAVES = 1.0
-
-
-def sol_class(compute_pct: float | None, memory_pct: float | None, waves: float | None) -> SolClass | None:
-    """NVIDIA's rule over compute and memory throughput and the waves a multiprocessor.
-
-    None where one of the two is unknown, or where both are low and the waves are.
-    """
-    if compute_pct is None or memory_pct is None:
-        return None
-    if compute_pct >= _HIGH_PCT or memory_pct >= _HIGH_PCT:
-        return SolClass.HIGH_THROUGHPUT
-    if compute_pct < _LOW_PCT and memory_pct < _LOW_PCT:
-        if waves is None:
-            return None
-        return SolClass.SMALL_GRID if waves < _FULL_WAVES else SolClass.LATENCY_ISSUE
-    if abs(compute_pct - memory_pct) >= _APART_PCT:
-        return SolClass.HIGH_COMPUTE if compute_pct > memory_pct else SolClass.HIGH_MEMORY
-    return SolClass.BALANCED
-
-
-def stated_class(verdict: str | None) -> SolClass | None:
-    """The class that NVIDIA's own words name; None where they are missing or unknown."""
-    return next((kind for words, kind in _WORDING if words.search(verdict or "")), None)
 
 
 @dataclass

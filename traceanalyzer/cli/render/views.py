@@ -313,6 +313,34 @@ VIEWS = {
             ("traceanalyzer gaps", "what the host did while nothing was queued"),
         ),
     ),
+    "metrics": View(
+        shown=("readings", "rollup"),
+        columns={
+            "readings": ("capture", "rank", "device", "over", "reading", "text"),
+            "rollup": (
+                "capture",
+                "rank",
+                "device",
+                "instance",
+                "metric",
+                "unit",
+                "busy_mean",
+                "gaps_mean",
+                "mean",
+                "min",
+                "max",
+                "busy_samples",
+                "gaps_samples",
+                "n_samples",
+            ),
+        },
+        spare={"rollup": ("unit", "n_samples", "min", "max")},
+        hints=(
+            ("traceanalyzer metrics --table by_step", "the same for each step; by_range for each range"),
+            ("traceanalyzer metrics --format csv --top 0", "every sample"),
+            ("traceanalyzer kernels", "what limits each kernel"),
+        ),
+    ),
     "throughput": View(
         shown=("kernels", "rollup"),
         columns={

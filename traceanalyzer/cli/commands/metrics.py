@@ -1,0 +1,29 @@
+"""`traceanalyzer metrics`: what GPUs were sampled at."""
+
+import click
+
+from traceanalyzer.cli.ask import answer_question
+from traceanalyzer.cli.options import Asked, question_options
+
+
+@click.command("metrics")
+@question_options(without=("lane", "warmup", "input_range", "user_code"), plus=("metric",))
+def command(asked: Asked) -> None:
+    """What GPUs were sampled at while they were busy, in their gaps, in each step and range.
+
+    Samples of nsys (--gpu-metrics-devices): multiprocessors active, instruction issue, tensor pipe, reading and writing
+    of DRAM, PCIe, NVLink, clocks; and of NICs. A sample stands from its instant to the next one. Means are over the
+    samples of which nine tenths or more lie inside of what they speak of; n_samples and covered_ns say how much that
+    is. Readings say what the metrics mean together.
+
+    \b
+    Tables: metrics (every sample; printed by csv and markdown), rollup, by_step, by_range, readings.
+
+    \b
+    Examples:
+      traceanalyzer metrics                             # the newest run of the store
+      traceanalyzer metrics run.sqlite --metric DRAM    # some metrics only
+      traceanalyzer metrics --table by_step --metric 'SMs Active'
+      traceanalyzer metrics --format csv --top 0 -o samples.csv
+    """
+    answer_question(asked, lambda traces: traces.metrics(**asked.selection, top=asked.rows))
