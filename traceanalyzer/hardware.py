@@ -1,9 +1,13 @@
-"""What GPUs can do at most: peaks by the name of the device, from `data/hardware.toml`."""
+"""What GPUs can do at most: peaks by the name of the device, from `data/hardware.toml` or from a file of the user's."""
 
 import functools
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from traceanalyzer.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,7 +15,7 @@ class Peaks:
     """Peaks of one kind of GPU. `tflops` by precision, dense; `link_gbs` is of its links to other GPUs, both ways."""
 
     tflops: dict[str, float]
-    memory_gbs: float
+    memory_gbs: float | None
     link_gbs: float | None
     source: str
 
@@ -21,22 +25,91 @@ class Peaks:
         return None if self.link_gbs is None else self.link_gbs / 2
 
 
-def peaks_of(name: str | None) -> Peaks | None:
-    """Peaks of the GPU of that name; None where they are not known."""
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Peaks, and the names of the devices that they are of."""
+
+    names: re.Pattern[str]
+    peaks: Peaks
+
+
+PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp8", "int8")
+"""Precisions that a peak can be of; BF16 and FP16 have the same one."""
+_SAME_PEAK = {"fp16": "bf16"}
+MOST = 1e9
+"""No peak in TFLOP/s or GB/s is larger."""
+
+
+def precision_of_peak(precision: str) -> str:
+    """The precision that a peak is listed under: that of FP16 is that of BF16."""
+    return _SAME_PEAK.get(precision, precision)
+
+
+def peaks_of(name: str | None, own: Sequence[Entry] = ()) -> Peaks | None:
+    """Peaks of the GPU of that name, those of `own` first; None where they are not known."""
     if name is None:
-        return None
-    return next((peaks for pattern, peaks in _known() if pattern.fullmatch(name)), None)
+        return next((entry.peaks for entry in own if entry.names.fullmatch("")), None)
+    return next((entry.peaks for entry in (*own, *_known()) if entry.names.fullmatch(name)), None)
+
+
+def fp32_lanes(compute_capability: str | None) -> int | None:
+    """FP32 lanes of a multiprocessor of a compute capability, such as 9.0; None where that is not known."""
+    lanes = _tables()["fp32_lanes"].get(compute_capability or "")
+    return None if lanes is None else int(lanes)
+
+
+def read_peaks(path: Path) -> list[Entry]:
+    """Peaks from a file in the form of `data/hardware.toml`: `[[gpu]]` with `memory_gbs`, `tflops`, or both.
+
+    Without `names` an entry is of every GPU. Raises `UsageError`, which says what is wrong.
+    """
+    import tomllib
+
+    try:
+        entries = tomllib.loads(path.read_text(encoding="utf-8")).get("gpu")
+    except OSError as error:
+        raise UsageError(f"--peaks {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"--peaks {path}: not TOML ({error})") from error
+    if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
+        raise UsageError(f"--peaks {path}: has no [[gpu]] with memory_gbs = ... and tflops = {{ bf16 = ... }}")
+    return [_own(path, entry) for entry in entries]
+
+
+def _own(path: Path, entry: dict[str, Any]) -> Entry:
+    tflops = entry.get("tflops", {})
+    unknown = set(tflops) - {*PRECISIONS, *_SAME_PEAK} if isinstance(tflops, dict) else {"a single number"}
+    if unknown:
+        raise UsageError(f"--peaks {path}: tflops = {{ ... }} takes {', '.join(PRECISIONS)}, not {min(unknown)}")
+    tflops = {precision_of_peak(k): v for k, v in tflops.items()}
+    numbers = {**tflops, "memory_gbs": entry.get("memory_gbs"), "link_gbs": entry.get("link_gbs")}
+    for name, value in numbers.items():
+        known = value is None or (isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < MOST)
+        if not known:
+            raise UsageError(f"--peaks {path}: {name} = {value!r} is no peak in TFLOP/s or GB/s")
+    try:
+        names = re.compile(str(entry.get("names", ".*")), re.IGNORECASE)
+    except re.error as error:
+        raise UsageError(f"--peaks {path}: names = {entry['names']!r} is no regular expression ({error})") from error
+    source = str(entry.get("source", path.name))
+    peaks = Peaks({k: float(v) for k, v in tflops.items()}, numbers["memory_gbs"], numbers["link_gbs"], source)
+    return Entry(names, peaks)
 
 
 @functools.cache
-def _known() -> list[tuple[re.Pattern[str], Peaks]]:
+def _tables() -> dict[str, Any]:
     import tomllib  # not at the start of every question
 
     text = Path(__file__).with_name("data").joinpath("hardware.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+@functools.cache
+def _known() -> list[Entry]:
     return [
-        (
+        Entry(
             re.compile(entry["names"], re.IGNORECASE),
             Peaks(entry["tflops"], entry["memory_gbs"], entry.get("link_gbs"), entry["source"]),
         )
-        for entry in tomllib.loads(text)["gpu"]
+        for entry in _tables()["gpu"]
     ]

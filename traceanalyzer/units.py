@@ -55,12 +55,12 @@ def format_value(value: object, unit: Unit) -> str:
         return f"{value / 1e9:.3f} GB/s"
     if unit is Unit.COUNT:
         return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
-    return f"{value:,.0f}" if isinstance(value, float) and abs(value) >= _LARGE else _short(value)
+    return str(value) if isinstance(value, int) else _plain(value)
 
 
 _LARGE = 1e6
 
 
-def _short(value: float) -> str:
-    """A number without a unit: four significant digits of a fraction are enough for people."""
-    return f"{value:,.4g}" if isinstance(value, float) and not value.is_integer() else f"{value:g}"
+def _plain(value: float) -> str:
+    """A fraction without a unit: four significant digits are enough for people."""
+    return f"{value:,.0f}" if abs(value) >= _LARGE else f"{value:.4g}"

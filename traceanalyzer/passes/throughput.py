@@ -7,8 +7,7 @@ from typing import Any
 from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
 from traceanalyzer.passes.columns import CAPTURE, RANK
 from traceanalyzer.passes.kernel_averages import averaged_kernels
-from traceanalyzer.passes.kernel_pages import each_launch_once
-from traceanalyzer.passes.limits.sol import sol_class, stated_class
+from traceanalyzer.passes.limits.profiled import ProfiledLaunch, profiled_launches
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kernel_tables import KERNEL_PROFILES
@@ -16,7 +15,9 @@ from traceanalyzer.units import Unit
 
 _PROFILE = KERNEL_PROFILES.by_name
 _KERNEL = Column("kernel", Type.TEXT, "Name of the kernel, as the file has it.")
-_CLASS = Column("class", Type.TEXT, "What limits it, with more reasons than NVIDIA's rule has.")
+_CLASS = Column(
+    "class", Type.TEXT, "What limits it: compute_bound, memory_bound, latency_bound or balanced; null if unknown."
+)
 
 KERNELS = TableSpec(
     "kernels",
@@ -54,8 +55,22 @@ KERNELS = TableSpec(
         _PROFILE["registers_per_thread"],
         _PROFILE["static_shared_bytes"],
         _PROFILE["dynamic_shared_bytes"],
-        _PROFILE["dram_bytes"],
+        Column("dram_bytes", Type.INT64, "Bytes of DRAM: as counted, else their rate over the duration.", Unit.BYTES),
         _PROFILE["flop"],
+        Column("tensor_flop", Type.FLOAT64, "Operations of the tensor cores, where the file counts them."),
+        Column(
+            "flop_per_s",
+            Type.FLOAT64,
+            "Operations a second: those of the tensor cores where they did any, else `flop`.",
+        ),
+        Column("intensity", Type.FLOAT64, "These operations a byte of DRAM."),
+        Column(
+            "ridge",
+            Type.FLOAT64,
+            "Intensity from which on arithmetic is the lower roof, by the peaks that ncu states for the launch.",
+        ),
+        Column("roof_flop_per_s", Type.FLOAT64, "The lower of both roofs at this intensity."),
+        Column("roof_share", Type.FLOAT64, "Share of that roof that the launch reaches.", Unit.SHARE),
         Column("nvtx_ranges", Type.TEXT, "NVTX ranges around the launch, outermost first."),
         Column("context", Type.INT64, "Context, as the source numbers it."),
         Column("compute_capability", Type.TEXT, "Compute capability of the device, such as 9.0."),
@@ -88,21 +103,28 @@ ROLLUP = TableSpec(
 
 @dataclass
 class _Total:
+    """Launches of a kernel, their time, and the time by class."""
+
     launches: int = 0
     total_ns: int | None = None
 
     def __post_init__(self) -> None:
         self.by_class: dict[str | None, int] = defaultdict(int)
+        self.by_sol_class: dict[str | None, int] = defaultdict(int)
 
-    def add(self, duration_ns: int | None, kind: str | None, launches: int = 1) -> None:
-        self.launches += launches
+    def add(self, launch: ProfiledLaunch) -> None:
+        """One launch."""
+        self.launches += 1
+        duration_ns = launch["duration_ns"]
         if duration_ns is not None:
             self.total_ns = (self.total_ns or 0) + duration_ns
-        self.by_class[kind] += duration_ns or 0
+        self.by_class[launch["class"]] += duration_ns or 0
+        self.by_sol_class[launch["sol_class"]] += duration_ns or 0
 
-    @property
-    def main_class(self) -> str | None:
-        return max(self.by_class, key=lambda kind: (self.by_class[kind], kind or ""))
+
+def _most(times: dict[str | None, int]) -> str | None:
+    """The class that most time is in."""
+    return max(times, key=lambda kind: (times[kind], kind or ""), default=None)
 
 
 def throughput(scope: Scope) -> Answer:
@@ -113,16 +135,15 @@ def throughput(scope: Scope) -> Answer:
     """
     rows: list[tuple[Any, ...]] = []
     totals: dict[str, _Total] = defaultdict(_Total)
-    profiles, said = each_launch_once(scope, _profiles(scope))
-    for profile in sorted(profiles, key=_longest_first):
-        row = _row(profile)
+    launches, said = profiled_launches(scope)
+    for row in launches:
         rows.append(tuple(row[column.name] for column in KERNELS.columns))
-        totals[profile["kernel"]].add(profile["duration_ns"], row["sol_class"])
+        totals[row["kernel"]].add(row)
     warnings = [*scope.warnings, *said]
     if not rows:
         averages, said = averaged_kernels(scope)
-        for kernel, launches, total_ns in averages:
-            totals[kernel].add(total_ns, None, launches)
+        for kernel, count, total_ns in averages:
+            totals[kernel] = _Total(count, total_ns)
         warnings += said or [f"no profiled launch: {_HOW}"]
     elif names := _with_averages_only(scope):
         warnings.append(f"{', '.join(names)}: left out, for averages over launches do not count beside launches")
@@ -131,56 +152,15 @@ def throughput(scope: Scope) -> Answer:
     return Answer("throughput", frames, _findings(rollup), warnings, notes=[scope.note()])
 
 
-def _longest_first(profile: dict[str, Any]) -> tuple[int, int, int]:
-    return -(profile["duration_ns"] or -1), profile["capture"], profile["launch"]
-
-
 def _rollup(totals: dict[str, _Total], averaged: bool) -> list[tuple[Any, ...]]:
     all_ns = sum(total.total_ns or 0 for total in totals.values())
     return [
-        (kernel, t.launches, t.total_ns, None, (t.total_ns or 0) / all_ns if all_ns else None, t.main_class, averaged)
+        (
+            *(kernel, t.launches, t.total_ns, _most(t.by_class), (t.total_ns or 0) / all_ns if all_ns else None),
+            *(_most(t.by_sol_class), averaged),
+        )
         for kernel, t in sorted(totals.items(), key=lambda item: (-(item[1].total_ns or 0), item[0] or ""))
     ]
-
-
-def _profiles(scope: Scope) -> list[dict[str, Any]]:
-    names = [*_PROFILE, "rank"]
-    device = scope.selection.device
-    found = scope.connection.execute(
-        f"""SELECT {", ".join(names)} FROM kernel_profiles WHERE capture IN {scope.numbers()}
-        AND ($device IS NULL OR device = $device) ORDER BY capture, launch""",
-        {"device": device},
-    ).fetchall()
-    return [dict(zip(names, row, strict=True)) for row in found]
-
-
-def _row(profile: dict[str, Any]) -> dict[str, Any]:
-    stated = stated_class(profile["nvidia_verdict"])
-    computed = sol_class(profile["compute_pct"], profile["memory_pct"], profile["waves_per_multiprocessor"])
-    kind = stated or computed
-    return {
-        **profile,
-        "grid": _sizes(profile, "grid"),
-        "block": _sizes(profile, "block"),
-        "sol_class": None if kind is None else kind.value,
-        "sol_source": None if kind is None else "nvidia" if stated else "rule",
-        "class": None,
-        "reason": _missing(profile) if kind is None else None,
-    }
-
-
-def _sizes(profile: dict[str, Any], name: str) -> str | None:
-    sizes = [profile[f"{name}_{axis}"] for axis in "xyz"]
-    return None if None in sizes else f"({sizes[0]}, {sizes[1]}, {sizes[2]})"
-
-
-def _missing(profile: dict[str, Any]) -> str:
-    wanted = {
-        "compute_pct": "compute throughput",
-        "memory_pct": "memory throughput",
-        "waves_per_multiprocessor": "waves a multiprocessor",
-    }
-    return "not in the file: " + ", ".join(words for name, words in wanted.items() if profile[name] is None)
 
 
 _HOW = "ingest what ncu prints with: ncu --import REPORT --csv --page raw"

@@ -7,8 +7,7 @@ which a multiprocessor issues an instruction; tensor: cycles of the tensor pipe;
 from dataclasses import dataclass
 from enum import StrEnum
 
-from traceanalyzer.passes.limits.limit import Limit, Limited
-from traceanalyzer.passes.limits.sol import APART_PCT, HIGH_PCT, LOW_PCT
+from traceanalyzer.passes.limits.sol import HIGH_PCT, LOW_PCT
 
 TENSOR_BUSY_PCT = 50.0
 """From here on tensor cores do the work, whatever else is low: few warps feed them."""
@@ -40,32 +39,17 @@ class Reading(StrEnum):
     MODERATE = "moderate"
 
 
-def limited_by(activity: Activity) -> Limited:
-    """What limits a kernel that runs alone, by the rule of NVIDIA's SpeedOfLight over what is sampled.
+def used(activity: Activity) -> tuple[float, float, str] | None:
+    """Use of compute and of memory, and what compute is: the larger of instruction issue and tensor pipe.
 
-    Compute is the larger of instruction issue and tensor pipe, memory is DRAM alone: caches are not sampled. Nothing
-    where one of the two is unknown.
+    Memory is DRAM alone, as caches are not sampled. None where one of the two was not sampled.
     """
-    compute = max((p for p in (activity.sm_issue_pct, activity.tensor_pct) if p is not None), default=None)
-    memory = activity.dram_pct
-    if compute is None or memory is None:
-        return Limited(None, "not sampled: " + ("DRAM" if memory is None else "instruction issue and tensor pipe"))
-    unit = "tensor pipe" if compute == activity.tensor_pct else "instruction issue"
-    both = f"{unit} {compute:.0f} %, DRAM read and write {memory:.0f} %"
-    if max(compute, memory) >= HIGH_PCT:
-        by = Limit.COMPUTE_BOUND if compute >= memory else Limit.MEMORY_BOUND
-        return Limited(by, f"{_first(unit, compute, memory)}: {HIGH_PCT:.0f} % or more is at the limit")
-    if max(compute, memory) < LOW_PCT:
-        return Limited(Limit.LATENCY_BOUND, f"{both}: both under {LOW_PCT:.0f} %: it waits, for neither of them")
-    if abs(compute - memory) < APART_PCT:
-        return Limited(Limit.BALANCED, f"{both}: less than {APART_PCT:.0f} points apart")
-    by = Limit.COMPUTE_BOUND if compute > memory else Limit.MEMORY_BOUND
-    return Limited(by, f"{_first(unit, compute, memory)}: the one used more, by {APART_PCT:.0f} points or more")
-
-
-def _first(unit: str, compute: float, memory: float) -> str:
-    words = (f"{unit} {compute:.0f} %", f"DRAM read and write {memory:.0f} %")
-    return " and ".join(words if compute >= memory else words[::-1])
+    tensor, issue, memory = activity.tensor_pct, activity.sm_issue_pct, activity.dram_pct
+    if memory is None or (tensor is None and issue is None):
+        return None
+    if issue is None or (tensor is not None and tensor >= issue):
+        return tensor or 0.0, memory, "tensor pipe"
+    return issue, memory, "instruction issue"
 
 
 def reading_of(activity: Activity, *, idle: bool) -> tuple[Reading, str] | None:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from traceanalyzer.passes.limits.sol import APART_PCT, HIGH_PCT, LOW_PCT
+
 
 class Limit(StrEnum):
     """What limits a kernel."""
@@ -27,3 +29,21 @@ class Limited:
 
     limit: Limit | None
     reason: str
+
+
+def by_use(compute_pct: float, memory_pct: float, compute: str, memory: str) -> Limited:
+    """What limits a kernel that uses so much of two units, by the thresholds of NVIDIA's SpeedOfLight rule.
+
+    `compute` and `memory` are the names of what was measured. Unlike NVIDIA's rule, which goes by the grid there, it
+    says latency where both are low.
+    """
+    units = (f"{compute} {compute_pct:.0f} %", f"{memory} {memory_pct:.0f} %")
+    seen = " and ".join(units if compute_pct >= memory_pct else units[::-1])
+    by = Limit.COMPUTE_BOUND if compute_pct >= memory_pct else Limit.MEMORY_BOUND
+    if max(compute_pct, memory_pct) >= HIGH_PCT:
+        return Limited(by, f"{seen}: {HIGH_PCT:.0f} % or more is at the limit")
+    if max(compute_pct, memory_pct) < LOW_PCT:
+        return Limited(Limit.LATENCY_BOUND, f"{seen}, both under {LOW_PCT:.0f} %: it waits for something else")
+    if abs(compute_pct - memory_pct) < APART_PCT:
+        return Limited(Limit.BALANCED, f"{seen}: less than {APART_PCT:.0f} points apart")
+    return Limited(by, f"{seen}: the one used more, by {APART_PCT:.0f} points or more")

@@ -11,6 +11,10 @@ _NUMBERS = {
     "total_memory": ("memory_bytes", 1),
     "max_gpu_frequency_khz": ("clock_rate_hz", 1000),
 }
+_OF_SEVERAL = ("compute_capability_major", "compute_capability_minor", "memory_clock_rate", "global_memory_bus_width")
+"""Attributes that say something together."""
+_TRANSFERS = 2
+"""Transfers a clock of memory: with it the bandwidth is the one that nsys states for the same device."""
 _LARGEST = 2**63 - 1
 _LARGEST_DEVICE = 2**31 - 1
 
@@ -41,13 +45,15 @@ class Devices:
             number = int(value) * factor
             if 0 <= number <= _LARGEST:
                 row.setdefault(column, number)
-        elif name in ("compute_capability_major", "compute_capability_minor") and value is not None:
+        elif name in _OF_SEVERAL and value is not None:
             row.setdefault(name, int(value))
 
     def write(self, batches: Batches) -> None:
         """The rows of `devices`."""
         for row in self._rows.values():
-            major, minor = row.pop("compute_capability_major", None), row.pop("compute_capability_minor", None)
+            major, minor, clock_khz, bus_bits = (row.pop(name, None) for name in _OF_SEVERAL)
             if major is not None and minor is not None:
                 row.setdefault("compute_capability", f"{major}.{minor}")
+            if clock_khz and bus_bits and 0 < (peak := clock_khz * 1000 * _TRANSFERS * bus_bits // 8) <= _LARGEST:
+                row["memory_bandwidth_bytes_per_s"] = peak
             batches.add("devices", row)
