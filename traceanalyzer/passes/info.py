@@ -258,6 +258,10 @@ def _kernel_limits(facts: _Facts) -> tuple[bool | None, str]:
         return True, counted(facts.profiles, "profiled launch", "profiled launches")
     if facts.summaries:
         return None, "averages over launches only, in kernel_summaries; print --page raw for each launch"
+    if facts.metrics and facts.ops:
+        return None, "sampled only: of kernels that run alone for longer than a sample"
+    if facts.shapes and facts.ops:
+        return None, "estimated only, from the shapes of operators"
     return False, "no kernel was profiled: record some with ncu, and ingest ncu --import REPORT --csv --page raw"
 
 

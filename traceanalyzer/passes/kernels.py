@@ -1,4 +1,4 @@
-"""Kernels: which take the device's time, how often and with what geometry; and its copies by kind."""
+"""Kernels: which take the device's time, what limits them, and what is idle before them; and its copies by kind."""
 
 from typing import Any
 
@@ -6,12 +6,31 @@ from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
 from traceanalyzer.passes.chosen import Chosen, chosen_operations, warmup_warning
 from traceanalyzer.passes.columns import CAPTURE, DEVICE, RANK
 from traceanalyzer.passes.gaps import nothing_selected
+from traceanalyzer.passes.limits.families import Family
+from traceanalyzer.passes.limits.timeline import KernelOnTimeline, TimelineKernels, together
+from traceanalyzer.passes.limits.whole import NO_LIMIT, Limited, coverage_finding, limit_findings, limit_rows
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
+from traceanalyzer.passes.short_kernels import SHORT, short_findings, short_kernels
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kinds import CopyKind, Lane, MemoryKind, OpKind
 from traceanalyzer.store.database import first_row
 from traceanalyzer.units import Unit, counted, format_value
 
+_FAMILY = Column(
+    "family",
+    Type.TEXT,
+    "What it computes, by its name or its operator: matmul, convolution, attention, elementwise, normalization,"
+    " softmax, reduction, embedding, copy, optimizer, communication or other.",
+)
+_CLASS = Column(
+    "class", Type.TEXT, "What limits it: compute_bound, memory_bound, latency_bound or balanced; null if unknown."
+)
+_CLASS_SOURCE = Column(
+    "class_source",
+    Type.TEXT,
+    "ncu: profiled launches of the same name; gpu_metrics: samples during which it ran alone; estimated: from shapes.",
+)
+_REASON = Column("reason", Type.TEXT, "Metric and threshold behind the class.")
 KERNELS = TableSpec(
     "kernels",
     "Kernels of each device, the largest total first; the shares of a device add up to 1.",
@@ -33,7 +52,55 @@ KERNELS = TableSpec(
         Column("n_geometries", Type.INT64, "Different pairs of grid and block; 0 where not recorded.", Unit.COUNT),
         Column("stream", Type.INT64, "Stream, where all of its calls ran on one."),
         Column("n_streams", Type.INT64, "Streams that it ran on, each of its process and context.", Unit.COUNT),
+        _FAMILY,
+        _CLASS,
+        _CLASS_SOURCE,
+        _REASON,
+        Column("compute_pct", Type.FLOAT64, "Use of compute that the class rests on, of its peak.", Unit.PERCENT),
+        Column("memory_pct", Type.FLOAT64, "Use of memory that the class rests on, of its peak.", Unit.PERCENT),
+        Column("class_share", Type.FLOAT64, "Share of its time that the class speaks of.", Unit.SHARE),
+        Column("tensor_cores", Type.BOOL, "Whether it uses tensor cores; null where nothing tells."),
+        Column("tensor_evidence", Type.TEXT, "What tells that: a measurement, else its name."),
+        Column("step_share", Type.FLOAT64, "Share of all device steps that its calls take; null without.", Unit.SHARE),
+        Column("gap_before_ns", Type.INT64, "Idle time of the device directly before its calls.", Unit.NS),
     ),
+)
+FAMILIES = TableSpec(
+    "families",
+    "Kernels by what they compute, the largest total first; the shares of a device add up to 1.",
+    (
+        CAPTURE,
+        RANK,
+        DEVICE,
+        _FAMILY,
+        Column("kernels", Type.INT64, "Different kernels.", Unit.COUNT),
+        Column("calls", Type.INT64, "How often they ran.", Unit.COUNT),
+        Column("total_ns", Type.INT64, "Sum of their durations.", Unit.NS),
+        Column("share", Type.FLOAT64, "Share of the summed kernel time of the device.", Unit.SHARE),
+        _CLASS,
+        _CLASS_SOURCE,
+        _REASON,
+        Column("compute_pct", Type.FLOAT64, "Mean use of compute, by their time.", Unit.PERCENT),
+        Column("memory_pct", Type.FLOAT64, "Mean use of memory, by their time.", Unit.PERCENT),
+        Column("tensor_share", Type.FLOAT64, "Share of their time in kernels that use tensor cores.", Unit.SHARE),
+        Column("gap_before_ns", Type.INT64, "Idle time of the device directly before them.", Unit.NS),
+    ),
+    cut=False,
+)
+LIMITS = TableSpec(
+    "limits",
+    "The time of the kernels that are no communication, by what limits them; the shares of a device add up to 1.",
+    (
+        CAPTURE,
+        RANK,
+        DEVICE,
+        Column("class", Type.TEXT, "What limits them; null where it is not known."),
+        _CLASS_SOURCE,
+        Column("kernels", Type.INT64, "Different kernels.", Unit.COUNT),
+        Column("total_ns", Type.INT64, "Sum of their durations.", Unit.NS),
+        Column("share", Type.FLOAT64, "Share of the time of kernels that are no communication.", Unit.SHARE),
+    ),
+    cut=False,
 )
 OPERATIONS = TableSpec(
     "operations",
@@ -54,6 +121,7 @@ OPERATIONS = TableSpec(
         ),
     ),
 )
+TABLES = (KERNELS, FAMILIES, LIMITS, SHORT, OPERATIONS)
 
 _DIRECTIONS = {
     CopyKind.HTOD: "HtoD",
@@ -70,19 +138,30 @@ _GEOMETRY = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
 
 
 def kernels(scope: Scope) -> Answer:
-    """Tables `kernels` and `operations` of the selected devices. Times in ns, exact.
+    """Tables `kernels`, `families`, `limits`, `short` and `operations` of the selected devices. Times in ns, exact.
 
     Durations are whole; with `--window` those of operations that reach beyond it are cut there, and that is said.
     With `--steps`, an operation counts for the step in which it was launched. Graphs that were recorded without their
-    nodes are no kernels: a warning says how many there are.
+    nodes are no kernels: a warning says how many there are. What limits a kernel is what ncu measured of launches with
+    its name, else what was sampled while it ran alone, else estimated from shapes.
     """
-    rows: list[tuple[Any, ...]] = []
-    copies: list[tuple[Any, ...]] = []
+    rows: dict[str, list[tuple[Any, ...]]] = {spec.name: [] for spec in TABLES}
+    findings: list[Finding] = []
+    limited = Limited(scope)
+    kernel_ns: dict[tuple[int, int], int] = {}
     graphs = cut = 0
     for device in scope.devices:
         chosen = chosen_operations(scope, device)
-        rows += _kernel_rows(scope, device, chosen)
-        copies += _copy_rows(scope, device, chosen)
+        timeline = limited.kernels(device, chosen)
+        kernels_of_device = _kernel_rows(scope, device, chosen, timeline)
+        rows["kernels"] += kernels_of_device
+        rows["families"] += _family_rows(device, timeline)
+        kernel_ns[device.capture, device.device] = sum(kernel.ns for kernel in timeline.kernels.values())
+        rows["limits"] += limit_rows(device, timeline)
+        rows["short"] += short_kernels(scope, limited.tree, device)
+        rows["operations"] += _copy_rows(scope, device, chosen)
+        findings += coverage_finding(scope, device, timeline) if limited.has_profiles else []
+        findings += limit_findings(scope, device, timeline)
         found = first_row(
             scope.connection.execute(
                 f"SELECT count(*) FILTER (kind = {int(OpKind.GRAPH)}), count(*) FILTER (cut) FROM ({chosen.sql})",
@@ -90,13 +169,15 @@ def kernels(scope: Scope) -> Answer:
             )
         )
         graphs, cut = graphs + (found or (0, 0))[0], cut + (found or (0, 0))[1]
-    rows.sort(key=lambda r: (-r[5], r[0], r[2], r[3] or ""))
-    copies.sort(key=lambda r: (-r[5], r[0], r[2], r[3]))
+    rows["kernels"].sort(key=lambda r: (-r[5], r[0], r[2], r[3] or ""))
+    rows["families"].sort(key=lambda r: (r[0], r[2], -r[6], r[3]))
+    rows["short"].sort(key=lambda r: (-r[7], -r[5], r[0], r[2], r[3] or ""))
+    rows["operations"].sort(key=lambda r: (-r[5], r[0], r[2], r[3]))
     answer = Answer(
         "kernels",
-        {"kernels": Frame.of_rows(KERNELS, rows), "operations": Frame.of_rows(OPERATIONS, copies)},
-        findings=_findings(scope, rows),
-        warnings=[*scope.warnings, *warmup_warning(scope)],
+        {spec.name: Frame.of_rows(spec, rows[spec.name]) for spec in TABLES},
+        findings=[*_findings(scope, rows["kernels"]), *findings, *short_findings(scope, rows["short"], kernel_ns)],
+        warnings=[*scope.warnings, *warmup_warning(scope), *limited.said],
         default_table="kernels",
         notes=[f"{scope.note()}; shares are of the summed kernel time of a device"],
     )
@@ -110,12 +191,14 @@ def kernels(scope: Scope) -> Answer:
             f"{counted(cut, 'operation reaches', 'operations reach')} beyond the window and"
             f" {'counts' if cut == 1 else 'count'} with the time inside it"
         )
-    if not rows and not copies:
+    if not rows["kernels"] and not rows["operations"]:
         answer.warnings.append(nothing_selected(scope))
     return answer
 
 
-def _kernel_rows(scope: Scope, device: DeviceOfCapture, chosen: Chosen) -> list[tuple[Any, ...]]:
+def _kernel_rows(
+    scope: Scope, device: DeviceOfCapture, chosen: Chosen, timeline: TimelineKernels
+) -> list[tuple[Any, ...]]:
     got = scope.connection.execute(
         f"""WITH k AS (
             SELECT *, end_ns - start_ns AS ns FROM ({chosen.sql}) WHERE kind = {int(OpKind.KERNEL)}
@@ -133,14 +216,15 @@ def _kernel_rows(scope: Scope, device: DeviceOfCapture, chosen: Chosen) -> list[
             FROM k GROUP BY name
         )
         SELECT n.text, calls, total, mean, middle, shortest, longest, k.lane, k.other_lane, k.stream, k.streams,
-            coalesce(g.geometries, 0), {", ".join(f"g.{column}" for column in _GEOMETRY)}
+            coalesce(g.geometries, 0), {", ".join(f"g.{column}" for column in _GEOMETRY)}, k.name::INTEGER
         FROM kernel k LEFT JOIN stored.names n ON n.name_id = k.name
         LEFT JOIN geometry g ON g.name IS NOT DISTINCT FROM k.name AND g.place = 1""",
         chosen.parameters,
     ).fetchall()
     whole = sum(row[2] for row in got)
     rows = []
-    for text, calls, total, mean, middle, shortest, longest, lane, other, stream, streams, geometries, *sizes in got:
+    for text, calls, total, mean, middle, shortest, longest, lane, other, stream, streams, geometries, *rest in got:
+        *sizes, name = rest
         rows.append(
             (
                 *(device.capture, device.rank, device.device, text, calls, total),
@@ -150,6 +234,46 @@ def _kernel_rows(scope: Scope, device: DeviceOfCapture, chosen: Chosen) -> list[
                 *(_size(sizes[:3]), _size(sizes[3:]), geometries),
                 stream if streams == 1 else None,
                 streams,
+                *_limit_cells(timeline.kernels.get(-1 if name is None else name)),
+            )
+        )
+    return rows
+
+
+def _limit_cells(kernel: KernelOnTimeline | None) -> tuple[Any, ...]:
+    """Family, limit, tensor cores, share of steps and gap of a kernel."""
+    if kernel is None:
+        return (None,) * 11
+    use, (tensor, evidence) = kernel.use, kernel.tensor_cores
+    limit: tuple[Any, ...] = (None, None, NO_LIMIT, None, None, None)
+    if kernel.is_communication:
+        limit = (None, None, "communication: collectives says how fast it is", None, None, None)
+    elif use is not None:
+        reason = f"{use.limited.reason}{f' ({use.note})' if use.note else ''}"
+        covered = use.ns / kernel.ns if kernel.ns else None
+        known = use.limited.limit and use.limited.limit.value
+        limit = (known, use.source.value, reason, use.compute_pct, use.memory_pct, covered)
+    return (kernel.family.value, *limit, tensor, evidence, kernel.step_share, kernel.gap_before_ns)
+
+
+def _family_rows(device: DeviceOfCapture, timeline: TimelineKernels) -> list[tuple[Any, ...]]:
+    whole = sum(kernel.ns for kernel in timeline.kernels.values())
+    rows = []
+    for family in Family:
+        mine = [kernel for kernel in timeline.kernels.values() if kernel.family is family]
+        if not mine:
+            continue
+        ns, use = sum(kernel.ns for kernel in mine), together(mine)
+        tensor = sum(kernel.ns for kernel in mine if kernel.tensor_cores[0])
+        limit: tuple[Any, ...] = (None, None, None, None, None)
+        if use is not None:
+            known = use.limited.limit and use.limited.limit.value
+            limit = (known, use.source.value, use.limited.reason, use.compute_pct, use.memory_pct)
+        rows.append(
+            (
+                *(device.capture, device.rank, device.device, family.value, len(mine)),
+                *(sum(kernel.calls for kernel in mine), ns, ns / whole if whole else None),
+                *(*limit, tensor / ns if ns else None, sum(kernel.gap_before_ns for kernel in mine)),
             )
         )
     return rows

@@ -22,13 +22,13 @@ PASSES: dict[str, Pass] = {
     "ledger": Pass(_ledger.ledger, (_ledger.LEDGER, _ledger.TOTALS)),
     "steps": Pass(_steps.steps, (_steps.STEPS,)),
     "ranges": Pass(_ranges.ranges, (_ranges.RANGES,)),
-    "kernels": Pass(_kernels.kernels, (_kernels.KERNELS, _kernels.OPERATIONS)),
+    "kernels": Pass(_kernels.kernels, _kernels.TABLES),
     "streams": Pass(_streams.streams, (_streams.STREAMS, _streams.OVERLAP, _streams.CONCURRENCY)),
     "launches": Pass(_launches.launches, (_launches.DELAYS, _launches.QUEUES, _launches.DEPTH)),
     "collectives": Pass(_collectives.collectives, _collectives.TABLES),
     "imbalance": Pass(_imbalance.imbalance, _imbalance.TABLES),
     "metrics": Pass(_metrics.metrics, _metrics.TABLES),
-    "throughput": Pass(_throughput.throughput, (_throughput.KERNELS, _throughput.ROLLUP), of_profiles=True),
+    "throughput": Pass(_throughput.throughput, _throughput.TABLES, of_profiles=True),
     "scaling": Pass(_scaling.scaling, (_scaling.SCALING, _scaling.LOST), of_every_run=True),
 }
 """A new pass is one module and one line here."""

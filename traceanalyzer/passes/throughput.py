@@ -1,13 +1,17 @@
-"""Throughput: what each profiled kernel reaches of its device, and what limits it by NVIDIA's SpeedOfLight rule."""
+"""Throughput: what kernels reach of their device and what limits them: as ncu measured, and estimated from shapes."""
 
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
 from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
-from traceanalyzer.passes.columns import CAPTURE, RANK
+from traceanalyzer.passes.chosen import chosen_operations
+from traceanalyzer.passes.columns import CAPTURE, DEVICE, RANK
 from traceanalyzer.passes.kernel_averages import averaged_kernels
-from traceanalyzer.passes.limits.profiled import ProfiledLaunch, profiled_launches
+from traceanalyzer.passes.limits.peaks import PEAKS
+from traceanalyzer.passes.limits.profiled import ProfiledLaunch
+from traceanalyzer.passes.limits.utilization import operator_rows, utilization_findings, utilization_row
+from traceanalyzer.passes.limits.whole import Limited, coverage_finding, limit_findings
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kernel_tables import KERNEL_PROFILES
@@ -101,6 +105,60 @@ ROLLUP = TableSpec(
 )
 
 
+OPERATORS = TableSpec(
+    "operators",
+    "Estimated: operators with the same arguments, the most kernel time first, and what they reach of the device.",
+    (
+        CAPTURE,
+        RANK,
+        DEVICE,
+        Column("op", Type.TEXT, "Operator that launched the kernels: the innermost one."),
+        Column("shapes", Type.TEXT, "Shapes of its inputs."),
+        Column("dtype", Type.TEXT, "Precision: of matrices, else of the input."),
+        Column("family", Type.TEXT, "What it computes; null where the operator is not known."),
+        Column("calls", Type.INT64, "Calls that launched kernels.", Unit.COUNT),
+        Column("kernels", Type.INT64, "Kernels that they launched.", Unit.COUNT),
+        Column("total_ns", Type.INT64, "Sum of the durations of these kernels.", Unit.NS),
+        Column("share", Type.FLOAT64, "Share of the summed kernel time of the device.", Unit.SHARE),
+        Column("flop", Type.FLOAT64, "Operations of one call: a multiply-add is two. Estimated."),
+        Column("bytes", Type.INT64, "Bytes of one call: each operand once, compulsory traffic. Estimated.", Unit.BYTES),
+        Column("tflops", Type.FLOAT64, "Operations a second over the time of the kernels, in 1e12."),
+        Column("gbs", Type.FLOAT64, "Bytes a second over that time.", Unit.GB_PER_S),
+        Column("intensity", Type.FLOAT64, "Operations a byte."),
+        Column("ridge", Type.FLOAT64, "Intensity from which on arithmetic is the lower roof."),
+        Column("compute_share", Type.FLOAT64, "Share of the peak of arithmetic in its precision.", Unit.SHARE),
+        Column("memory_share", Type.FLOAT64, "Share of the peak of the device's memory.", Unit.SHARE),
+        Column("class", Type.TEXT, "What limits it, estimated; null where shapes cannot tell."),
+        Column("reason", Type.TEXT, "What it reaches of both peaks, and the thresholds."),
+        Column("peak", Type.TEXT, "Precision that the peak of arithmetic is of."),
+        Column("note", Type.TEXT, "What the estimate assumes."),
+    ),
+)
+UTILIZATION = TableSpec(
+    "utilization",
+    "Estimated: operations of matrix products, convolutions and attention a device step, against the peak (MFU).",
+    (
+        CAPTURE,
+        RANK,
+        DEVICE,
+        Column("steps", Type.INT64, "Device steps that count: warm-up and incomplete ones left out.", Unit.COUNT),
+        Column("step_ns", Type.FLOAT64, "Mean length of these device steps.", Unit.NS),
+        Column("flop_per_step", Type.FLOAT64, "Operations launched in them, in the mean of a step. Estimated."),
+        Column("tflops", Type.FLOAT64, "Operations a second over the step, in 1e12."),
+        Column("mfu", Type.FLOAT64, "Share of the peaks: each operation by the peak of its precision.", Unit.SHARE),
+        Column("precisions", Type.TEXT, "Precisions of these operations."),
+        Column(
+            "estimated_share",
+            Type.FLOAT64,
+            "Share of the time of such kernels that an estimate is known of; the rest counts as no operations.",
+            Unit.SHARE,
+        ),
+    ),
+    cut=False,
+)
+TABLES = (KERNELS, ROLLUP, OPERATORS, UTILIZATION, PEAKS)
+
+
 @dataclass
 class _Total:
     """Launches of a kernel, their time, and the time by class."""
@@ -131,25 +189,56 @@ def throughput(scope: Scope) -> Answer:
     """Tables `kernels`, one row a profiled launch, longest first, and `rollup`, one row a kernel. Times in ns.
 
     A launch that several pages of a report hold counts once. Without any launch, `rollup` is from the averages of
-    summaries. Warnings say both.
+    summaries. Warnings say both. Of timelines with shapes `operators` and `utilization` are estimates, and `peaks` says
+    what they are held against; where a run has both, a finding says what share of the kernel time the profile covers.
     """
-    rows: list[tuple[Any, ...]] = []
+    limited = Limited(scope)
+    launches = limited.launches
     totals: dict[str, _Total] = defaultdict(_Total)
-    launches, said = profiled_launches(scope)
     for row in launches:
-        rows.append(tuple(row[column.name] for column in KERNELS.columns))
         totals[row["kernel"]].add(row)
-    warnings = [*scope.warnings, *said]
-    if not rows:
+    warnings = [*scope.warnings, *limited.said]
+    if not launches:
         averages, said = averaged_kernels(scope)
         for kernel, count, total_ns in averages:
             totals[kernel] = _Total(count, total_ns)
-        warnings += said or [f"no profiled launch: {_HOW}"]
+        warnings += said
     elif names := _with_averages_only(scope):
         warnings.append(f"{', '.join(names)}: left out, for averages over launches do not count beside launches")
-    rollup = _rollup(totals, averaged=not rows)
-    frames = {"kernels": Frame.of_rows(KERNELS, rows), "rollup": Frame.of_rows(ROLLUP, rollup)}
-    return Answer("throughput", frames, _findings(rollup), warnings, notes=[scope.note()])
+    rollup = _rollup(totals, averaged=not launches)
+    operators, utilization, findings = _estimated(scope, limited)
+    if not rollup and not operators:
+        warnings.append(f"no profiled launch, and no operators with shapes: {_HOW}")
+    frames = {
+        "kernels": Frame.of_rows(KERNELS, [tuple(row[c.name] for c in KERNELS.columns) for row in launches]),
+        "rollup": Frame.of_rows(ROLLUP, rollup),
+        "operators": Frame.of_rows(OPERATORS, operators),
+        "utilization": Frame.of_rows(UTILIZATION, utilization),
+        "peaks": Frame.of_rows(PEAKS, limited.peaks.rows()),
+    }
+    warnings += limited.peaks.unknown()
+    default = "kernels" if rollup or not operators else "operators"
+    all_findings = [*_findings(rollup), *findings]
+    return Answer("throughput", frames, all_findings, warnings, default_table=default, notes=[scope.note()])
+
+
+def _estimated(scope: Scope, limited: Limited) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]], list[Finding]]:
+    """Rows of `operators` and `utilization`, and what the kernels of the timelines are limited by."""
+    operators: list[tuple[Any, ...]] = []
+    utilization: list[tuple[Any, ...]] = []
+    findings: list[Finding] = []
+    for device in scope.devices:
+        chosen = chosen_operations(scope, device)
+        estimates = limited.estimates(device, chosen)
+        operators += operator_rows(device, estimates)
+        used = utilization_row(scope, device, estimates)
+        utilization += [] if used is None else [used]
+        findings += utilization_findings(scope, device, used)
+        if limited.has_profiles:
+            timeline = limited.kernels(device, chosen, estimates)
+            findings += coverage_finding(scope, device, timeline) + limit_findings(scope, device, timeline)
+    operators.sort(key=lambda row: (-row[9], row[0], row[2], row[3], row[4] or ""))
+    return operators, utilization, findings
 
 
 def _rollup(totals: dict[str, _Total], averaged: bool) -> list[tuple[Any, ...]]:
@@ -163,7 +252,7 @@ def _rollup(totals: dict[str, _Total], averaged: bool) -> list[tuple[Any, ...]]:
     ]
 
 
-_HOW = "ingest what ncu prints with: ncu --import REPORT --csv --page raw"
+_HOW = "ncu --import REPORT --csv --page raw prints launches, record_shapes=True of torch.profiler records shapes"
 
 
 def _with_averages_only(scope: Scope) -> list[str]:

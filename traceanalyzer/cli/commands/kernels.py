@@ -7,7 +7,7 @@ from traceanalyzer.cli.options import Asked, question_options
 
 
 @click.command("kernels")
-@question_options(without=("lane", "input_range", "user_code"))
+@question_options(without=("lane", "input_range", "user_code"), plus=("peaks",))
 def command(asked: Asked) -> None:
     """Which kernels take the time, and how fast the copies are.
 

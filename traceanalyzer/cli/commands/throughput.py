@@ -5,11 +5,9 @@ import click
 from traceanalyzer.cli.ask import answer_question
 from traceanalyzer.cli.options import Asked, question_options
 
-_NOT_OF_PROFILES = ("source", "steps", "window", "lane", "warmup", "step_range", "input_range", "user_code")
-
 
 @click.command("throughput")
-@question_options(without=_NOT_OF_PROFILES)
+@question_options(without=("lane", "input_range", "user_code"), plus=("peaks",))
 def command(asked: Asked) -> None:
     """What limits each kernel that ncu profiled, and what it reaches of its device.
 

@@ -16,7 +16,8 @@ class View:
     row would not fit the terminal. `nulls` says what null means in a column where it means something, and `marks`
     names columns that are shown only where a value is not zero or false. `hints` are commands worth running next.
     `heat` names a table of ranks and steps, and its column that is drawn as a heat map. `hidden` names columns that
-    are left out of tables which are shown whole, unless they tell rows apart.
+    are left out of tables which are shown whole, unless they tell rows apart. `unless_empty` names tables that are
+    shown only where they have rows, or no table has any.
     """
 
     shown: tuple[str, ...] = ()
@@ -28,6 +29,7 @@ class View:
     hints: tuple[tuple[str, str], ...] = ()
     heat: tuple[str, str] | None = None
     hidden: frozenset[str] = frozenset()
+    unless_empty: frozenset[str] = frozenset()
 
 
 SENTENCES = frozenset({"reason", "text", "note"})
@@ -229,7 +231,21 @@ VIEWS = {
         ),
     ),
     "kernels": View(
+        shown=("families", "kernels", "operations"),
         columns={
+            "families": (
+                "capture",
+                "rank",
+                "device",
+                "family",
+                "total_ns",
+                "share",
+                "calls",
+                "class",
+                "tensor_share",
+                "gap_before_ns",
+                "reason",
+            ),
             "kernels": (
                 "capture",
                 "rank",
@@ -240,17 +256,33 @@ VIEWS = {
                 "mean_ns",
                 "min_ns",
                 "max_ns",
-                "lane",
-                "grid",
-                "block",
-                "stream",
+                "gap_before_ns",
+                "family",
+                "class",
+                "class_source",
+                "tensor_cores",
+                "kernel",
+            ),
+            "short": (
+                "capture",
+                "rank",
+                "device",
+                "calls",
+                "total_ns",
+                "mean_ns",
+                "gap_before_ns",
+                "mean_gap_ns",
+                "graph_gain_ns",
+                "fusion_gain_ns",
                 "kernel",
             ),
             "operations": ("capture", "rank", "device", "operation", "calls", "total_ns", "bytes", "mean_bytes_per_s"),
         },
-        beneath={"kernels": "kernel"},
-        spare={"kernels": ("lane",)},
+        beneath={"kernels": "kernel", "short": "kernel"},
+        spare={"kernels": ("class_source", "tensor_cores", "min_ns", "max_ns", "family"), "families": ("calls",)},
         hints=(
+            ("traceanalyzer kernels --table short", "kernels under 10 us, and what graphs or fusion could gain"),
+            ("traceanalyzer throughput", "what limits them, operator by operator or launch by launch"),
             ("traceanalyzer launches", "whether the host keeps up with them"),
             ("traceanalyzer streams", "which of them run at the same time"),
         ),
@@ -342,8 +374,25 @@ VIEWS = {
         ),
     ),
     "throughput": View(
-        shown=("rollup", "kernels"),
+        shown=("rollup", "kernels", "operators", "utilization"),
         columns={
+            "operators": (
+                "capture",
+                "rank",
+                "device",
+                "total_ns",
+                "share",
+                "calls",
+                "class",
+                "tflops",
+                "gbs",
+                "compute_share",
+                "memory_share",
+                "dtype",
+                "op",
+                "shapes",
+            ),
+            "utilization": ("capture", "rank", "device", "steps", "step_ns", "tflops", "mfu", "precisions"),
             "kernels": (
                 "capture",
                 "id",
@@ -360,9 +409,13 @@ VIEWS = {
             ),
             "rollup": ("launches", "total_ns", "share", "class", "kernel"),
         },
-        spare={"kernels": ("tensor_pct", "roof_share", "occupancy_pct")},
-        beneath={"kernels": "kernel"},
-        hints=(("traceanalyzer throughput --table rollup --top 0", "time and class of every kernel"),),
+        spare={"kernels": ("tensor_pct", "roof_share", "occupancy_pct"), "operators": ("dtype", "gbs")},
+        beneath={"kernels": "kernel", "operators": "shapes"},
+        unless_empty=frozenset({"rollup", "kernels", "operators", "utilization"}),
+        hints=(
+            ("traceanalyzer throughput --table peaks", "what the devices can do at most, and where that is known from"),
+            ("traceanalyzer kernels", "the same beside every kernel of the timeline, and the gaps before it"),
+        ),
     ),
     "scaling": View(
         columns={
@@ -403,8 +456,11 @@ def frames_shown(answer: Answer, table: str | None) -> list[Frame]:
     """Tables to print on a terminal: `table` alone, else those of the view. Raises `UsageError` for an unknown one."""
     if table is not None:
         return [answer.table(table)]
-    names = [name for name in view_of(answer).shown if name in answer.tables]
-    return [answer.tables[name] for name in names or answer.tables]
+    view = view_of(answer)
+    names = [name for name in view.shown if name in answer.tables]
+    frames = [answer.tables[name] for name in names or answer.tables]
+    with_rows = [frame for frame in frames if len(frame) or frame.spec.name not in view.unless_empty]
+    return with_rows or frames
 
 
 def columns_shown(answer: Answer, frame: Frame, rows: Frame) -> list[Column]:

@@ -55,7 +55,7 @@ def _compute(profile: Profile) -> str:
     if compute is not None and compute >= HIGH_PCT:
         return f"compute {compute:.0f} %{pipe}: nothing left to gain in this kernel, only fewer operations help"
     rest = f" and memory {memory:.0f} %" if memory is not None else ""
-    return f"compute {_pct(compute)}{rest}{pipe}: fewer or cheaper instructions, tensor cores where they are not used"
+    return f"compute {_pct(compute)}{rest}{pipe}: fewer or cheaper instructions"
 
 
 def _memory(profile: Profile) -> str:

@@ -7,7 +7,7 @@ mix it with what was before and after; so a mean may be off by a tenth of the di
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -106,8 +106,10 @@ class Mean:
 NO_MEAN = Mean(0, 0, None, None, None)
 
 
-def load_series(scope: Scope, capture: int, device: int | None) -> Iterator[Series]:
-    """Every metric of a device of a capture, one after the other; without a device those of none, such as NICs."""
+def load_series(
+    scope: Scope, capture: int, device: int | None, wanted: Callable[[str], bool] = bool
+) -> Iterator[Series]:
+    """Every wanted metric of a device of a capture, one after the other; without a device those of none, as NICs."""
     here = "capture = $capture AND device IS NOT DISTINCT FROM $device"
     place = {"capture": capture, "device": device}
     keys = scope.connection.execute(
@@ -116,6 +118,8 @@ def load_series(scope: Scope, capture: int, device: int | None) -> Iterator[Seri
     times: Times | None = None
     texts = scope.texts(k for key in keys for k in key if k is not None)
     for key in sorted(keys, key=lambda key: [texts.get(k, "") for k in key]):
+        if not wanted(texts.get(key[1], "")):
+            continue
         got = scope.connection.execute(
             f"""SELECT t_ns, coalesce(value, 'nan'::DOUBLE) AS value FROM stored.metric_samples
             WHERE {here} AND source = $source AND metric = $metric AND metric_unit IS NOT DISTINCT FROM $unit
@@ -145,6 +149,11 @@ def activity_of(means: dict[str, float | None]) -> Activity:
         found[role] = next((value for name, value in means.items() if pattern.fullmatch(name)), None)
     read, write = found.pop("dram_read"), found.pop("dram_write")
     return Activity(**found, dram_pct=None if read is None or write is None else read + write)
+
+
+def is_activity(metric: str) -> bool:
+    """Whether `activity_of` knows a metric."""
+    return any(pattern.fullmatch(metric) for pattern in _ROLES.values())
 
 
 def alone(times: Times, start: Ints, end: Ints) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -1,0 +1,256 @@
+"""What limits kernels, estimated from the shapes that a trace recorded: work of operators against peaks of the device.
+
+The work of a call is compared with the summed time of the kernels that it launched. Bytes are compulsory traffic only
+and arithmetic is what the mathematics needs, so both are less than a kernel really does, and a kernel that is near
+neither roof may still be at the limit of something that shapes do not tell.
+"""
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from traceanalyzer.numeric.grouping import groups
+from traceanalyzer.passes.chosen import Chosen
+from traceanalyzer.passes.limits.families import Family
+from traceanalyzer.passes.limits.kernel_families import family_of, tensor_cores
+from traceanalyzer.passes.limits.launching_operators import NONE, launching_operators
+from traceanalyzer.passes.limits.limit import Limit, Limited
+from traceanalyzer.passes.limits.peaks import DevicePeaks, Peak
+from traceanalyzer.passes.operations import Ints, Operations
+from traceanalyzer.passes.scope import DeviceOfCapture, Scope
+from traceanalyzer.passes.work.communication import collective_work
+from traceanalyzer.passes.work.estimate import Work, work_of
+from traceanalyzer.passes.work.kernel_types import element_of
+from traceanalyzer.schema.kinds import Lane, OpKind
+
+MEMORY_AT = 0.8
+"""Share of the memory's peak from which on compulsory traffic alone makes a kernel memory-bound: copies reach 0.9."""
+COMPUTE_AT = 0.6
+"""The same of arithmetic. Data sheets state it at a clock that a GPU under full load does not hold: on an H200 matrix
+products with the tensor pipe active 96 % of the time reach two thirds to four fifths of it."""
+LATENCY_UNDER = 0.3
+"""A kernel that reaches less than this of both, and is short, waits."""
+MATHEMATICS = frozenset({Family.MATMUL, Family.CONVOLUTION, Family.ATTENTION})
+"""Families whose operations are those of the model."""
+SHORT_NS = 10_000
+"""A kernel that is shorter takes longer to start and end than to work."""
+
+
+@dataclass(slots=True)
+class Ideal:
+    """Time of kernels, and how long their work would take at each peak of the device; None where one is unknown."""
+
+    ns: int = 0
+    n_kernels: int = 0
+    compute_ns: float | None = 0.0
+    memory_ns: float | None = 0.0
+
+    def add(self, other: "Ideal") -> None:
+        """More kernels."""
+        self.ns += other.ns
+        self.n_kernels += other.n_kernels
+        self.compute_ns = _sum(self.compute_ns, other.compute_ns)
+        self.memory_ns = _sum(self.memory_ns, other.memory_ns)
+
+    @property
+    def compute_share(self) -> float | None:
+        """Share of the arithmetic peak that they reach."""
+        return self.compute_ns / self.ns if self.compute_ns is not None and self.ns else None
+
+    @property
+    def memory_share(self) -> float | None:
+        """Share of the memory's peak that their compulsory traffic is."""
+        return self.memory_ns / self.ns if self.memory_ns is not None and self.ns else None
+
+
+def _sum(one: float | None, two: float | None) -> float | None:
+    return None if one is None or two is None else one + two
+
+
+def limit_of_estimate(ideal: Ideal, family: Family | None = None) -> Limited:
+    """What limits kernels by what their work would take at the peaks; nothing where shapes cannot tell it."""
+    compute, memory = ideal.compute_share, ideal.memory_share
+    if family is Family.COMMUNICATION:
+        return Limited(None, "communication: links and other ranks limit it, which collectives tells")
+    if compute is None and memory is None:
+        return Limited(None, "no peaks of the device are known")
+    seen = " and ".join(
+        f"{name} {100 * share:.0f} % of peak"
+        for share, name in sorted(
+            [(c, n) for c, n in ((compute, "arithmetic"), (memory, "compulsory memory traffic")) if c is not None],
+            reverse=True,
+        )
+    )
+    by_compute, by_memory = (compute or 0) / COMPUTE_AT, (memory or 0) / MEMORY_AT
+    if max(by_compute, by_memory) >= 1:
+        limit = Limit.MEMORY_BOUND if by_memory > by_compute else Limit.COMPUTE_BOUND
+        at = MEMORY_AT if by_memory > by_compute else COMPUTE_AT
+        return Limited(limit, f"estimated: {seen} ({100 * at:.0f} % is near enough)")
+    mean_ns = ideal.ns / max(ideal.n_kernels, 1)
+    if max(compute or 0, memory or 0) < LATENCY_UNDER and mean_ns < SHORT_NS:
+        return Limited(Limit.LATENCY_BOUND, f"estimated: {seen}, kernels of {mean_ns / 1000:.1f} us: too short to fill")
+    return Limited(None, f"estimated: {seen}: near neither, so instruction issue, caches or latency; ncu would tell")
+
+
+@dataclass(slots=True)
+class OperatorWork:
+    """Calls of an operator with the same arguments, and the kernels that they launched."""
+
+    op: str
+    args: str | None
+    work: Work | None
+    n_calls: int
+    peak_precision: str | None
+    ideal: Ideal = field(default_factory=Ideal)
+
+    @property
+    def flop(self) -> float | None:
+        """Operations of all calls."""
+        return None if self.work is None else self.work.flop * self.n_calls
+
+    @property
+    def bytes(self) -> int | None:
+        """Compulsory traffic of all calls."""
+        return None if self.work is None else (self.work.bytes_read + self.work.bytes_written) * self.n_calls
+
+
+class Estimates:
+    """Estimates of a device's kernels, from the operators that launched them.
+
+    `operators` has the calls by operator and arguments; `of_kernel` the kernels, by the number of their name, whose
+    operators launch no kernel of another name, so that the work of a call is theirs, and `family_of_kernel` their
+    families; `kernel_ns` is the time of all kernels.
+    """
+
+    def __init__(self, scope: Scope, device: DeviceOfCapture, chosen: Chosen, peaks: DevicePeaks) -> None:
+        self.peaks = peaks
+        self.operators: list[OperatorWork] = []
+        self.of_kernel: dict[int, Ideal] = defaultdict(Ideal)
+        self.family_of_kernel: dict[int, Family] = {}
+        self._scope, self._device = scope, device
+        got = scope.connection.execute(
+            f"""SELECT op_id, coalesce(launch_event_id, {NONE}) AS launch, coalesce(name, {NONE})::BIGINT AS name,
+                end_ns - start_ns AS ns, lane = {int(Lane.COMMUNICATION)} AS communication
+            FROM ({chosen.sql}) WHERE kind = {int(OpKind.KERNEL)}""",
+            chosen.parameters,
+        ).fetchnumpy()
+        self.kernel_ns = int(np.asarray(got["ns"], np.int64).sum())
+        other = ~np.asarray(got["communication"], np.bool_)
+        op_id, launch, kernel, ns = (np.asarray(got[c], np.int64)[other] for c in ("op_id", "launch", "name", "ns"))
+        by = launching_operators(scope, device.capture, launch)
+        inside = by.event != NONE
+        self._op_id, self._of_op = op_id[inside], np.full(int(inside.sum()), NONE, np.int64)
+        self._call_flop = np.zeros(int(inside.sum()))
+        self._texts = scope.texts(np.unique(np.concatenate((by.name, by.args, kernel))).tolist())
+        self._mathematics_ns = self._by_name(kernel, ns)
+        self.operators += _collectives(scope, device, chosen, peaks)
+        if inside.any():
+            self._collect(by.event[inside], by.name[inside], by.args[inside], kernel[inside], ns[inside])
+
+    def _collect(self, event: Ints, name: Ints, args: Ints, kernel: Ints, ns: Ints) -> None:
+        kinds = groups(name.astype(np.int64), args.astype(np.int64))
+        order = np.argsort(kinds.of_row, kind="stable")
+        for row, mine in zip(kinds.row.tolist(), np.split(order, np.cumsum(kinds.counts())[:-1]), strict=True):
+            self._of_op[mine] = len(self.operators)
+            found = self._operator(int(name[row]), int(args[row]), event[mine], kernel[mine], ns[mine])
+            # The operations of a call are shared out among its kernels, so that those of some kernels can be summed.
+            if found.work is not None:
+                calls = groups(event[mine])
+                self._call_flop[mine] = found.work.flop / calls.counts()[calls.of_row]
+
+    def _by_name(self, kernel: Ints, ns: Ints) -> int:
+        """Time of kernels whose names say that they are of the model's arithmetic."""
+        names, row = np.unique(kernel, return_inverse=True)
+        mine = [family_of(self._texts.get(name, "")) in MATHEMATICS for name in names.tolist()]
+        return int(ns[np.array(mine, np.bool_)[row.reshape(-1)]].sum()) if len(names) else 0
+
+    def estimated_share(self) -> float:
+        """Share of the time of kernels of matrix products, convolutions and attention that an estimate is known of."""
+        known = sum(f.ideal.ns for f in self.operators if f.work is not None and f.work.family in MATHEMATICS)
+        return min(known / self._mathematics_ns, 1.0) if self._mathematics_ns else 1.0
+
+    def of_steps(self, ops: Operations, steps: Ints) -> dict[str | None, tuple[float, Peak | None]]:
+        """Operations of the model's arithmetic that were launched in some steps, by precision, with its peak."""
+        inside = np.isin(self._op_id, ops.op_id[np.isin(ops.step, steps)])
+        out: dict[str | None, tuple[float, Peak | None]] = {}
+        for number, found in enumerate(self.operators):
+            if found.work is None or found.work.family not in MATHEMATICS:
+                continue
+            flop = float(self._call_flop[inside & (self._of_op == number)].sum())
+            if flop:
+                before = out.get(found.peak_precision, (0.0, None))[0]
+                out[found.peak_precision] = (before + flop, self.peaks.of(found.peak_precision))
+        return out
+
+    def _operator(self, name: int, args: int, event: Ints, kernel: Ints, ns: Ints) -> OperatorWork:
+        """Calls of one operator with the same arguments."""
+        op, text = self._texts.get(name, ""), self._texts.get(args)
+        longest = self._texts.get(int(kernel[np.argmax(ns)]), "")
+        work = work_of(op, text)
+        if work is not None and work.dtype is None and (element := element_of(longest)) is not None:
+            work = work_of(op, text, element)
+        precision = None if work is None else _precision_of_peak(work, longest)
+        calls = groups(event)
+        found = OperatorWork(op, text, work, len(calls.row), precision)
+        found.ideal = self._ideal(work, precision, len(calls.row), ns)
+        self.operators.append(found)
+        if work is None:
+            return found
+        # Of a call that launches kernels of several names the work cannot be told apart.
+        least, most = (np.full(len(calls.row), start, np.int64) for start in (np.iinfo(np.int64).max, NONE))
+        np.minimum.at(least, calls.of_row, kernel)
+        np.maximum.at(most, calls.of_row, kernel)
+        pure = (least == most)[calls.of_row]
+        for one in np.unique(kernel[pure]).tolist():
+            mine = pure & (kernel == one)
+            n_calls = len(np.unique(calls.of_row[mine]))
+            self.of_kernel[one].add(self._ideal(work, precision, n_calls, ns[mine]))
+            self.family_of_kernel.setdefault(one, work.family)
+        return found
+
+    def _ideal(self, work: Work | None, precision: str | None, n_calls: int, ns: Ints) -> Ideal:
+        if work is None:
+            return Ideal(int(ns.sum()), len(ns), None, None)
+        peak, memory = self.peaks.of(precision), self.peaks.memory
+        compute_ns = work.flop * n_calls / peak.per_s * 1e9 if peak is not None else None if work.flop else 0.0
+        moved = (work.bytes_read + work.bytes_written) * n_calls
+        memory_ns = None if memory is None else moved / memory.per_s * 1e9
+        return Ideal(int(ns.sum()), len(ns), compute_ns, memory_ns)
+
+
+def _precision_of_peak(work: Work, kernel: str) -> str | None:
+    """The precision whose peak the arithmetic of a call has: elementwise work is done in single precision.
+
+    Matrix products of single precision may use tensor cores, as TF32: the name of the kernel tells.
+    """
+    if work.family not in MATHEMATICS:
+        return "fp64" if work.dtype == "fp64" else "fp32"
+    if work.dtype == "fp32" and tensor_cores(kernel, work.family)[0]:
+        return "tf32"
+    return work.dtype
+
+
+def _collectives(scope: Scope, device: DeviceOfCapture, chosen: Chosen, peaks: DevicePeaks) -> list[OperatorWork]:
+    """Collectives of a device by kind, type and size: what each reads and writes of its own memory, and adds up."""
+    if not scope.holds("collectives", device.capture):
+        return []
+    rows = scope.connection.execute(
+        f"""SELECT k.text, d.text, c.elements_in, c.elements_out, c.group_size, count(*),
+            sum(o.end_ns - o.start_ns)::BIGINT
+        FROM stored.collectives c JOIN ({chosen.sql}) o ON o.op_id = c.op_id
+        JOIN stored.names k ON k.name_id = c.kind LEFT JOIN stored.names d ON d.name_id = c.dtype
+        WHERE c.capture = $capture GROUP BY ALL ORDER BY ALL""",
+        chosen.parameters,
+    ).fetchall()
+    out = []
+    for kind, dtype, elements_in, elements_out, group_size, count, ns in rows:
+        sizes = (elements_in, elements_out)
+        work = None if None in sizes else collective_work(kind, *sizes, dtype or "", group_size)
+        ideal = Ideal(ns, count, 0.0, None)
+        if work is not None and peaks.memory is not None:
+            ideal.memory_ns = (work.bytes_read + work.bytes_written) * count / peaks.memory.per_s * 1e9
+        shapes = json.dumps({"Input Dims": [[size] for size in sizes if size is not None]})
+        out.append(OperatorWork(kind, shapes, work, count, None, ideal))
+    return out

@@ -1,0 +1,102 @@
+"""Short kernels: how many there are, what is idle before each, and what fusing or graphing them could gain at most."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from traceanalyzer.passes.answer import Finding, TableSpec
+from traceanalyzer.passes.causes import Cause
+from traceanalyzer.passes.columns import CAPTURE, DEVICE, RANK
+from traceanalyzer.passes.idle.lanes import devices_with_gaps
+from traceanalyzer.passes.idle.stacks import StackTree
+from traceanalyzer.passes.scope import DeviceOfCapture, Scope
+from traceanalyzer.schema.column import Column, Type
+from traceanalyzer.schema.kinds import Lane, OpKind
+from traceanalyzer.units import Unit, counted, format_value
+
+SHORT_NS = 10_000
+"""A kernel that is shorter takes about as long as it takes to launch it."""
+LEAST_SHARE = 0.01
+"""Share of the kernel time that a gain has to be to be worth a sentence."""
+LAUNCHING = (Cause.FRAMEWORK, Cause.API_CALL, Cause.LAUNCH_CALL, Cause.LAUNCH_LATENCY, Cause.DEVICE_GAP)
+"""Causes of idle time that a graph, or fewer launches, would take away."""
+
+SHORT = TableSpec(
+    "short",
+    f"Compute kernels of which a call takes less than {SHORT_NS // 1000} us: these calls, the most idle time before"
+    " them first.",
+    (
+        CAPTURE,
+        RANK,
+        DEVICE,
+        Column("kernel", Type.TEXT, "Name of the kernel as recorded."),
+        Column("calls", Type.INT64, "Short calls of it.", Unit.COUNT),
+        Column("total_ns", Type.INT64, "Sum of their durations.", Unit.NS),
+        Column("mean_ns", Type.FLOAT64, "Mean duration.", Unit.NS),
+        Column("gap_before_ns", Type.INT64, "Idle time of the device directly before them.", Unit.NS),
+        Column("mean_gap_ns", Type.FLOAT64, "The same of one call in the mean.", Unit.NS),
+        Column(
+            "graph_gain_ns",
+            Type.INT64,
+            "What a CUDA graph could gain at most: the part of these gaps in which the host prepared or made launches,"
+            " or the launch was under way.",
+            Unit.NS,
+        ),
+        Column(
+            "fusion_gain_ns",
+            Type.INT64,
+            "What fusing them into other kernels could gain at most: that part, and their own time.",
+            Unit.NS,
+        ),
+    ),
+)
+
+
+def short_kernels(scope: Scope, tree: StackTree, device: DeviceOfCapture) -> list[tuple[object, ...]]:
+    """Rows of `SHORT` of a device."""
+    rows: list[tuple[object, ...]] = []
+    for part in devices_with_gaps(replace(scope, devices=(device,)), tree):
+        ops = part.ops
+        long = ops.end - ops.start
+        compute = (ops.kind == int(OpKind.KERNEL)) & (ops.lane == int(Lane.COMPUTE))
+        short = np.flatnonzero(compute & (long < SHORT_NS) & (ops.end > ops.start))
+        before, launching = (np.zeros(len(ops) + 1, np.int64) for _ in range(2))
+        before[part.next_op] = part.end - part.start
+        if before[short].any():
+            for pieces in part.pieces():
+                mine = np.isin(pieces.cause, LAUNCHING)
+                np.add.at(launching, part.next_op[pieces.gap[mine]], pieces.length[mine])
+        names, row = np.unique(ops.name[short], return_inverse=True)
+        texts = scope.texts(names.tolist())
+        calls, total, gap, gain = (
+            np.bincount(row.reshape(-1), values, len(names)).astype(np.int64)
+            for values in (np.ones(len(short)), long[short], before[short], launching[short])
+        )
+        for k, name in enumerate(names.tolist()):
+            n, ns, idle, most = int(calls[k]), int(total[k]), int(gap[k]), int(gain[k])
+            place = (device.capture, device.rank, device.device, texts.get(name))
+            rows.append((*place, n, ns, ns / n, idle, idle / n, most, most + ns))
+    return rows
+
+
+def short_findings(
+    scope: Scope, rows: list[tuple[object, ...]], kernel_ns: Mapping[tuple[int, int], int]
+) -> list[Finding]:
+    """What the short kernels of a device are together, where a graph could gain something worth it.
+
+    `kernel_ns` is the summed kernel time by (capture, device).
+    """
+    findings = []
+    for device in scope.devices:
+        mine = [row for row in rows if (row[0], row[2]) == (device.capture, device.device)]
+        calls, total, gap, gain = (sum(int(str(row[k])) for row in mine) for k in (4, 5, 7, 9))
+        if not gain or gain < LEAST_SHARE * kernel_ns.get((device.capture, device.device), 0):
+            continue
+        text = (
+            f"{scope.whose(device)}: {counted(calls, 'call')} of kernels under {SHORT_NS // 1000} us take"
+            f" {format_value(total, Unit.NS)}, with {format_value(gap, Unit.NS)} idle before them; as CUDA graphs they"
+            f" could gain {format_value(gain, Unit.NS)} at most, fused away {format_value(gain + total, Unit.NS)}"
+        )
+        findings.append(Finding("short_kernels", text, device.rank, gain))
+    return findings
