@@ -63,4 +63,4 @@ _LARGE = 1e6
 
 def _plain(value: float) -> str:
     """A fraction without a unit: four significant digits are enough for people."""
-    return f"{value:,.0f}" if abs(value) >= _LARGE else f"{value:.4g}"
+    return f"{value:,.0f}" if abs(value) >= _LARGE else f"{value:.4g}" if not value.is_integer() else str(value)

@@ -118,7 +118,7 @@ def test_kernels_that_were_profiled_have_a_line_of_their_own():
     lines = as_terminal(profiled(name, None, "\x1b[1mk"), 0, None, 200, hints=False).splitlines()
     assert lines[2::2] == [f"    {name}", "    (no name)", "    \\x1b[1mk"]
     assert all(width_of(line) <= 200 for line in lines)
-    assert lines[0].split()[:4] == ["id", "duration", "sol_class", "reason"]
+    assert lines[0].split()[:4] == ["id", "duration", "compute", "reason"]
 
 
 def test_a_column_that_is_empty_in_the_rows_shown_takes_no_room():

@@ -88,9 +88,9 @@ def test_kernels_longest_first_and_shares_of_the_time(ask):
     )
     assert [row["id"] for row in answer.kernels.rows()] == [1, 2, 0, 3]
     assert [tuple(row.values())[:5] for row in answer.rollup.rows()] == [
-        ("b", 1, 500, None, 0.5),
-        ("a", 2, 400, None, 0.4),
-        ("c", 1, 100, None, 0.1),
+        ("b", 1, 500, "compute_bound", 0.5),
+        ("a", 2, 400, "compute_bound", 0.4),
+        ("c", 1, 100, "compute_bound", 0.1),
     ]
     assert {row["sol_class"] for row in answer.rollup.rows()} == {"high_throughput"}
     assert answer.findings[0].text == "b takes 50.0 % of the profiled time in 1 launch; NVIDIA's rule: high throughput"

@@ -2,6 +2,7 @@
 
 import atexit
 import functools
+import json
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -27,6 +28,8 @@ class Capture:
     events: list[dict] = field(default_factory=list)
     samples: list[dict] = field(default_factory=list)
     collectives: list[dict] = field(default_factory=list)
+    metrics: list[dict] = field(default_factory=list)
+    device_rows: list[dict] = field(default_factory=list)
 
     def kernel(self, start: int, end: int, correlation: int | None = None, name: str = "gemm", **more) -> "Capture":
         self.ops.append(
@@ -99,6 +102,27 @@ class Capture:
         self, start: int, end: int, correlation: int, name: str = "cudaLaunchKernel", thread: int = 1
     ) -> "Capture":
         return self.event(EventKind.API_CALL, name, start, end, correlation, thread)
+
+    def operator(
+        self, name: str, start: int, end: int, dims: Sequence[object], types: Sequence[str] = (), thread: int = 1
+    ) -> "Capture":
+        """An operator with the shapes, and the types, of its inputs, as torch.profiler records them."""
+        recorded = {"Input Dims": dims} | ({"Input type": types} if types else {})
+        self.event(EventKind.OPERATOR, name, start, end, None, thread)
+        self.events[-1]["args"] = json.dumps(recorded, separators=(",", ":"))
+        return self
+
+    def metric(
+        self, name: str, *samples: tuple[int, float | None], unit: str = "%", device: int | None = 0
+    ) -> "Capture":
+        """Samples of a GPU metric: instants and values."""
+        self.metrics += [{"metric": name, "unit": unit, "device": device, "t_ns": t, "value": v} for t, v in samples]
+        return self
+
+    def gpu(self, name: str | None, device: int = 0, **more: object) -> "Capture":
+        """What the file says of a device: its name, other columns of `devices`."""
+        self.device_rows.append({"device": device, "name": name} | more)
+        return self
 
     def sample(self, t: int, *frames: str, thread: int = 1) -> "Capture":
         """A sampled Python stack, outermost first; frames as torch.profiler names them: `a.py(3): f`."""
@@ -195,6 +219,27 @@ def _collective_columns(staging: Staging, rows: Sequence[dict]) -> dict:
     return out
 
 
+def _metric_columns(staging: Staging, rows: Sequence[dict]) -> dict:
+    out = {"source": staging.texts.codes(["gpu_metrics"] * len(rows))}
+    out["metric"] = staging.texts.codes([row["metric"] for row in rows])
+    out["metric_unit"] = staging.texts.codes([row["unit"] for row in rows])
+    out["t_ns"] = np.array([row["t_ns"] for row in rows], np.int64)
+    for name in ("device", "value"):
+        values = [row[name] for row in rows]
+        out[name] = np.ma.masked_array([0 if v is None else v for v in values], mask=[v is None for v in values])
+    return out
+
+
+def _device_columns(staging: Staging, rows: Sequence[dict]) -> dict:
+    out = {"device": np.array([row["device"] for row in rows])}
+    for name in ("name", "compute_capability"):
+        out[name] = staging.texts.codes([row.get(name) for row in rows])
+    for name in ("multiprocessors", "clock_rate_hz", "memory_bandwidth_bytes_per_s"):
+        values = [row.get(name) for row in rows]
+        out[name] = np.ma.masked_array([0 if v is None else v for v in values], mask=[v is None for v in values])
+    return out
+
+
 @functools.cache
 def empty_store() -> Path:
     """An empty store, made once: most of the time of a small test would go into making it."""
@@ -220,9 +265,15 @@ def store_of(
             staging.write("gpu_ops", _columns(staging, capture.ops, OP_COLUMNS))
         if capture.events:
             events = _columns(staging, capture.events, EVENT_COLUMNS)
+            if any("args" in event for event in capture.events):
+                events["args"] = staging.texts.codes([event.get("args") for event in capture.events])
             staging.write("cpu_events", events | _backtraces(staging, capture.events))
         if capture.collectives:
             staging.write("collectives", _collective_columns(staging, capture.collectives))
+        if capture.metrics:
+            staging.write("metric_samples", _metric_columns(staging, capture.metrics))
+        if capture.device_rows:
+            staging.write("devices", _device_columns(staging, capture.device_rows))
         if capture.samples:
             staging.write("samples", _sample_columns(staging, capture.samples))
         staging.write("processes", {"process": np.array([100])})

@@ -31,7 +31,9 @@ GPU:
   kernels     Which kernels take the time, and how fast the copies are.
   streams     How busy the streams are, and what runs at the same time.
   launches    How long launches take to start, and how many wait in the queue.
-  throughput  What limits each kernel that ncu profiled.
+  throughput  What limits kernels: compute, memory or latency, and by how
+              much.
+  metrics     Sampled metrics of GPUs: while busy, in gaps, by step and range.
 
 Ranks:
   collectives  Who waits for whom, and how fast the transfers are.

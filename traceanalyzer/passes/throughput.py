@@ -179,6 +179,12 @@ class _Total:
         self.by_class[launch["class"]] += duration_ns or 0
         self.by_sol_class[launch["sol_class"]] += duration_ns or 0
 
+    def add_average(self, launches: int, total_ns: int | None) -> None:
+        """Launches that only an average is known of."""
+        self.launches += launches
+        if total_ns is not None:
+            self.total_ns = (self.total_ns or 0) + total_ns
+
 
 def _most(times: dict[str | None, int]) -> str | None:
     """The class that most time is in."""
@@ -201,7 +207,7 @@ def throughput(scope: Scope) -> Answer:
     if not launches:
         averages, said = averaged_kernels(scope)
         for kernel, count, total_ns in averages:
-            totals[kernel] = _Total(count, total_ns)
+            totals[kernel].add_average(count, total_ns)
         warnings += said
     elif names := _with_averages_only(scope):
         warnings.append(f"{', '.join(names)}: left out, for averages over launches do not count beside launches")

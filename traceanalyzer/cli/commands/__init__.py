@@ -37,7 +37,7 @@ COMMANDS = (
     Entry("kernels", "GPU", "Which kernels take the time, and how fast the copies are."),
     Entry("streams", "GPU", "How busy the streams are, and what runs at the same time."),
     Entry("launches", "GPU", "How long launches take to start, and how many wait in the queue."),
-    Entry("throughput", "GPU", "What limits kernels: compute, memory or latency, and by how much."),
+    Entry("throughput", "GPU", "What limits kernels: compute, memory or latency."),
     Entry("metrics", "GPU", "Sampled metrics of GPUs: while busy, in gaps, by step and range."),
     Entry("collectives", "Ranks", "Who waits for whom, and how fast the transfers are."),
     Entry("imbalance", "Ranks", "Which rank is late, why, and what that costs."),
