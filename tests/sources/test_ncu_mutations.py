@@ -423,7 +423,7 @@ def tables(draw: st.DrawFn) -> tuple[Page, str]:
 
 
 @given(tables())
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_small_pages_give_their_numbers_or_are_refused(tmp_path: Path, table: tuple[Page, str]) -> None:
     small, locale = table
     who = small.where("Metric Value")

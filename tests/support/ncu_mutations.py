@@ -40,7 +40,7 @@ _GROUPED = {
     "metrics_nvtx_paddle_tensor_dump.csv": (",", "."),
     "metrics_nvtx_torch_program_output.txt": (",", "."),
 }
-_MOST_ROWS, _MOST_LAUNCHES, _MOST_METRICS = 160, 2, 50
+_MOST_ROWS, _MOST_LAUNCHES, _MOST_METRICS = 110, 2, 40
 _PRINTED = re.compile(r"-?[\d., ]*\d")
 LOCALES = {
     "en_US": (",", ".", (3,)),
