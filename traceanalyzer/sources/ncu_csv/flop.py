@@ -25,6 +25,7 @@ class FlopCounters:
     _counts: dict[str, Decimal] = field(default_factory=dict)
     _rates: dict[tuple[str, str], Decimal] = field(default_factory=dict)
     _cycles: dict[str, Decimal] = field(default_factory=dict)
+    _incomplete: bool = False
 
     def take(self, name: str, value: Decimal) -> None:
         """A metric by its name; others than those needed are left out."""
@@ -36,18 +37,25 @@ class FlopCounters:
             else:
                 self._counts.setdefault(found[2], value)
 
+    def lack(self, name: str) -> None:
+        """A metric that has no number: without one of its parts there is no sum."""
+        self._incomplete |= "_op_" in name and _COUNTER.fullmatch(name) is not None
+
     def total(self, exact: bool) -> float | None:
         """Operations; None without counters, or where they were printed with too few digits. `exact` ones have all."""
+        if self._incomplete:
+            return None
         if self._counts:
             return float(sum(value * _weight(kind) for kind, value in self._counts.items()))
-        flop = error = Decimal(0)
-        for (unit, kind), rate in self._rates.items():
-            cycles = self._cycles.get(unit)
-            if cycles is None:
-                return None
+        # Where both units count, they count the same operations.
+        unit = next((unit for unit, _ in self._rates if unit in self._cycles), None)
+        if unit is None:
+            return None
+        cycles, flop, error = self._cycles[unit], Decimal(0), Decimal(0)
+        for kind, rate in ((kind, rate) for (by, kind), rate in self._rates.items() if by == unit):
             flop += rate * cycles * _weight(kind)
             error += (_rounding(rate) * cycles + _rounding(cycles) * rate) * _weight(kind)
-        if not self._rates or (not exact and error > max(flop * _MOST_ERROR, _WARP)):
+        if not exact and error > max(flop * _MOST_ERROR, _WARP):
             return None
         return float(round(flop))
 

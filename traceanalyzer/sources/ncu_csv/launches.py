@@ -65,6 +65,15 @@ _LABELS = {
     # The same label with another unit, in another section, is another quantity.
     ("Memory Throughput", "byte/s"): "dram_bytes_per_s",
 }
+_UNITS = {
+    "duration_ns": ("ns",),
+    "static_shared_bytes": ("byte/block", "byte"),
+    "dynamic_shared_bytes": ("byte/block", "byte"),
+    "dram_bytes": ("byte",),
+    "dram_bytes_per_s": ("byte/s",),
+}
+"""Units of the columns whose values are printed in several; what the others hold is known by the metric alone."""
+_LABELS_WITH_UNIT = frozenset(label for label, unit in _LABELS if unit)
 _TENSOR = (
     f"sm__pipe_tensor_cycles_active.{_ACTIVE}",
     f"sm__pipe_tensor_cycles_active.{_ELAPSED}",
@@ -100,7 +109,8 @@ Number = int | float | None
 class Launch:
     """One launch. `number` counts those of the file; `id` is ncu's own. `typed` holds columns of the common schema.
 
-    `exact` says that values have all of their digits, as those of reports do.
+    `exact` says that values have all of their digits, as those of reports do. `torn` says that rows of it may be lost,
+    `lacks_units` that a quantity of it is not known because its unit is not.
     """
 
     number: int
@@ -114,6 +124,8 @@ class Launch:
     typed: dict[str, Number] = field(default_factory=dict)
     verdict: str | None = None
     verdict_type: str | None = None
+    torn: bool = False
+    lacks_units: bool = False
     _tensor: dict[str, float] = field(default_factory=dict)
     _flop: FlopCounters = field(default_factory=FlopCounters)
     _dram: dict[str, Decimal] = field(default_factory=dict)
@@ -150,6 +162,10 @@ class Launch:
         else:
             self._flop.take(name, value)
 
+    def lack(self, metric: str) -> None:
+        """A metric whose cell holds no number."""
+        self._flop.lack(names_of(metric)[1])
+
     def judge(self, rule: str, kind: str | None, text: str) -> None:
         """A rule's result, as NVIDIA worded it."""
         if rule == VERDICT_RULE and self.verdict is None:
@@ -160,7 +176,7 @@ class Launch:
         self.typed["tensor_pct"] = next((self._tensor[name] for name in _TENSOR if name in self._tensor), None)
         if self.typed.get("dram_bytes") is None and len(self._dram) == len(_DRAM_PARTS):
             self.typed["dram_bytes"] = _whole(sum(self._dram.values(), Decimal(0)))
-        self.typed["flop"] = self._flop.total(self.exact)
+        self.typed["flop"] = None if self.torn else self._flop.total(self.exact)  # a sum needs all of its parts
 
 
 @lru_cache(1 << 16)
@@ -168,9 +184,16 @@ def _meaning(metric: str, unit: str) -> tuple[str | None, str]:
     """(typed column, name) of a printed metric with its unit. A size or time without its unit has no column."""
     label, name = names_of(metric)
     column = _METRICS.get(name) or _LABELS.get((label, unit))
-    if column is not None and "_bytes" in column and not unit.startswith("byte"):
+    if column in _UNITS and unit not in _UNITS[column]:
         column = None
-    return (None if column == "duration_ns" and unit != "ns" else column), name
+    return column, name
+
+
+@lru_cache(1 << 16)
+def lacks_unit(metric: str, unit: str) -> bool:
+    """Whether a metric fills a column only together with a unit, and has none."""
+    label, name = names_of(metric)
+    return not unit and (_METRICS[name] in _UNITS if name in _METRICS else label in _LABELS_WITH_UNIT)
 
 
 def names_of(metric: str) -> tuple[str, str]:

@@ -14,6 +14,7 @@ _ROW_START = re.compile(r'"(?:\d+","\d+"|ID","|Process ID","|Domain",")')
 _CELL = r'"[^"]*(?:""[^"]*)*"'
 _LIKE_A_ROW = re.compile(rf'"\d*\Z|{_CELL},"')
 _ROW_WITHIN = re.compile(rf'"\d+",{_CELL},{_CELL},"')
+_HEADER_START = re.compile(r'"(?:ID|Process ID|Domain)","')
 _QUOTED_CELLS = re.compile(rf"{_CELL}(?:,{_CELL})*")
 
 csv.field_size_limit(_LONGEST_LINE)
@@ -67,7 +68,7 @@ def _text(line: bytes) -> str:
 
 
 class Rows:
-    """Lines joined to rows where a quoted cell holds a line break.
+    """Lines joined to rows where a quoted cell holds a line break. A header whose quotes do not close is one as well.
 
     What the program printed in front of a row, without ending its line, is a line of its own. `damaged` counts rows
     whose quotes do not close; `cut` says whether the last one was such a row.
@@ -85,7 +86,10 @@ class Rows:
             text = line
             again = _ROW_START if _like_a_row(parts) else _LIKE_A_ROW
             if parts and (len(parts) >= _LONGEST_ROW or again.match(text)):
-                self.damaged += _like_a_row(parts)
+                if _HEADER_START.match(parts[0]):
+                    yield parts[0]
+                else:
+                    self.damaged += _like_a_row(parts)
                 parts = []
             if not text.startswith('"') and not _like_a_row(parts) and (found := _ROW_WITHIN.search(text)):
                 parts = []

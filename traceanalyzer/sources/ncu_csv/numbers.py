@@ -13,6 +13,7 @@ _APOSTROPHES = "'\u2019"
 _MARKED = re.compile(r"[^0-9-]")
 _LOOKS_NUMERIC = re.compile(rf"-?\d[\d.,{_APOSTROPHES}{_SPACES}]*(?<=\d)")
 _POINT_IN_EVERY_LOCALE = re.compile(r"-?\d+\.(?:\d{1,2}|\d{4,})")
+_BELOW_1000 = re.compile(r"-?\d{1,3}(?:[.,]\d+)?")
 _EXPONENT = re.compile(r"-?\d+(?:\.\d+)?[eE][-+]?\d{1,4}")
 _INSTANCES = re.compile(r"(-?\d[^()]*?) (\(.*\))", re.DOTALL)
 _LONG_WITHOUT_GROUPS = re.compile(r"-?\d{4,}(?:[.,]\d+)?")
@@ -48,7 +49,7 @@ def _pattern(style: NumberStyle) -> re.Pattern[str]:
     if style.name not in _PATTERNS:
         group, mark = f"[{re.escape(style.groups)}]", re.escape(style.mark)
         # Two digits a group in front of the last one: Indian numbers.
-        whole = rf"(?:\d+|\d{{1,3}}(?:{group}\d{{2,3}})*{group}\d{{3}})"
+        whole = rf"(?:\d+|[1-9]\d{{0,2}}(?:{group}\d{{2,3}})*{group}\d{{3}})"
         _PATTERNS[style.name] = re.compile(rf"-?{whole}(?:{mark}\d+)?")
     return _PATTERNS[style.name]
 
@@ -97,6 +98,11 @@ def read_number(text: str, style: NumberStyle, mixed: bool) -> Decimal | None:
         if _EXPONENT.fullmatch(text):
             return Decimal(text)
     return style.read(text)
+
+
+def read_below_1000(text: str) -> Decimal | None:
+    """A number that is always below 1000, such as an estimated speedup: a separator in it is its decimal mark."""
+    return Decimal(text.replace(",", ".")) if text.isascii() and _BELOW_1000.fullmatch(text) else None
 
 
 class StyleUndecidedError(Exception):

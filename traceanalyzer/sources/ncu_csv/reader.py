@@ -9,12 +9,12 @@ from traceanalyzer.schema.sink import Sink
 from traceanalyzer.sources.files import TraceFile
 from traceanalyzer.sources.ncu_csv.batches import Batches
 from traceanalyzer.sources.ncu_csv.devices import Devices
-from traceanalyzer.sources.ncu_csv.launches import Launch, in_base_units, sizes_of
-from traceanalyzer.sources.ncu_csv.numbers import is_id, is_missing, read_number, split_instances
+from traceanalyzer.sources.ncu_csv.launches import Launch, in_base_units, lacks_unit, sizes_of
+from traceanalyzer.sources.ncu_csv.numbers import is_id, is_missing, read_below_1000, read_number, split_instances
 from traceanalyzer.sources.ncu_csv.nvtx import joined, range_names
 from traceanalyzer.sources.ncu_csv.output import write_launch, write_metric, write_rule
 from traceanalyzer.sources.ncu_csv.session import Session
-from traceanalyzer.sources.ncu_csv.style_search import style_of
+from traceanalyzer.sources.ncu_csv.style_search import styles_of
 from traceanalyzer.sources.ncu_csv.tables import PUSH_POP, START_STOP, Layout, Row, Tables
 
 _OPEN_LAUNCHES = 1024
@@ -34,13 +34,15 @@ class CsvReader:
         self._units: tuple[int, list[str]] = (-1, [])
         self._open: dict[Key, Launch] = {}
         self._closed: set[Key] = set()
+        self._last: Launch | None = None
+        self._lost = 0
         self._launches = 0
         self._processes: dict[int, str | None] = {}
         self._odd: Counter[str] = Counter()
 
     def read(self) -> None:
         """Reads everything."""
-        self._style = style_of(self._file)
+        self._styles = styles_of(self._file)
         take = {
             Layout.WIDE: self._take_wide,
             Layout.LONG: self._take_long,
@@ -54,20 +56,21 @@ class CsvReader:
         self._finish()
 
     def _take_wide(self, row: Row) -> None:
-        if not row.cells[0]:
+        if row.is_units:
             self._units = (row.header.number, row.cells)
             return
         units = self._units[1] if self._units[0] == row.header.number else None
-        if units is None:
-            self._odd["units"] += 1
         launch = self._new_launch(row)
+        launch.lacks_units = units is None
         for position in row.header.metrics:
             unit = units[position] if units else ""
             self._take_metric(launch, (None, None), row.header.names[position], unit, row.cells[position], row)
-        write_launch(self._batches, launch)
+        self._write(launch)
 
     def _take_long(self, row: Row) -> None:
         launch = self._launch_of(row)
+        self._mark_torn(launch)
+        self._last = launch
         section, metric = row.get("Section Name") or None, row.get("Metric Name").strip()
         if metric:
             place = (section, row.get("Body Item Label") or None)
@@ -75,7 +78,7 @@ class CsvReader:
         if rule := row.get("Rule Name"):
             kind, text = row.get("Rule Type") or None, row.get("Rule Description")
             launch.judge(rule, kind, text)
-            speedup = self._number(row.get("Estimated Speedup"), row)
+            speedup = read_below_1000(row.get("Estimated Speedup"))
             estimate = (row.get("Estimated Speedup Type") or None, None if speedup is None else float(speedup))
             write_rule(self._batches, launch, (section, rule, None), kind, text, estimate)
 
@@ -83,10 +86,15 @@ class CsvReader:
         self, launch: Launch, place: tuple[str | None, str | None], metric: str, unit: str, text: str, row: Row
     ) -> None:
         value, more = self._value(text, row)
+        if value is not None and lacks_unit(metric, unit):
+            launch.lacks_units = True
+            value, more = None, text
         scaled, base = in_base_units(value or Decimal(0), unit)
         if value is not None:
             value = scaled
             launch.take(metric, base, value, place[1])
+        else:
+            launch.lack(metric)
         if metric.startswith("device__attribute_"):
             self._devices.take(launch.device, metric, value, more)
         write_metric(self._batches, launch, place, metric, (base, unit), value, more)
@@ -96,11 +104,8 @@ class CsvReader:
         if is_missing(text):
             return None, None
         head, instances = split_instances(text)
-        value = read_number(head, self._style, row.header.mixed)
+        value = read_number(head, self._styles[row.header.number], row.header.mixed)
         return (value, instances) if value is not None else (None, text)
-
-    def _number(self, text: str, row: Row) -> Decimal | None:
-        return None if is_missing(text) else read_number(text, self._style, row.header.mixed)
 
     def _take_summary(self, row: Row) -> None:
         pid = self._process(row)
@@ -111,7 +116,7 @@ class CsvReader:
             value, more = self._value(row.get(name), row)
             columns[name.lower()] = None if value is None else float(in_base_units(value, unit)[0])
             text = text or more
-        count = self._number(row.get("Invocations"), row)
+        count, _ = self._value(row.get("Invocations"), row)
         self._batches.add(
             "kernel_summaries",
             {
@@ -156,7 +161,20 @@ class CsvReader:
         """Write the launch that was open longest: rows of a launch stand together, so it is complete."""
         key = next(iter(self._open))
         self._closed.add(key)
-        write_launch(self._batches, self._open.pop(key))
+        self._write(self._open.pop(key))
+
+    def _write(self, launch: Launch) -> None:
+        self._odd["units"] += launch.lacks_units
+        write_launch(self._batches, launch)
+
+    def _mark_torn(self, launch: Launch | None) -> None:
+        """Rows were lost since the last one: they were of its launch or of this one."""
+        lost = self._tables.damaged + self._tables.narrow
+        if lost > self._lost:
+            for near in (self._last, launch):
+                if near is not None:
+                    near.torn = True
+        self._lost = lost
 
     def _new_launch(self, row: Row) -> Launch:
         place, process = (self._launches, row.header.number), self._process(row)
@@ -184,6 +202,9 @@ class CsvReader:
         return pid
 
     def _finish(self) -> None:
+        if self._tables.cut:
+            self._lost = -1
+        self._mark_torn(None)
         while self._open:
             self._close()
         for pid, name in self._processes.items():
@@ -191,7 +212,8 @@ class CsvReader:
         self._devices.write(self._batches)
         self._batches.flush()
         facts, layouts = self._sink.facts, sorted(layout.name.lower() for layout in self._tables.layouts)
-        facts.metadata |= {"layouts": layouts, "tables": self._tables.count, "number_style": self._style.name}
+        styles = dict.fromkeys(style.name for style in self._styles.values())
+        facts.metadata |= {"layouts": layouts, "tables": self._tables.count, "number_style": " and ".join(styles)}
         facts.whole = not self._tables.cut and self._file.damage is None
         self._say()
 
@@ -204,7 +226,9 @@ class CsvReader:
         if lost := tables.damaged + tables.narrow:
             note("rows_damaged", "Rows that lack cells, or whose quotes do not close, were left out.", lost)
         if count := self._odd["units"]:
-            note("units_missing", "Launches of a raw page without a row of units: their durations are unknown.", count)
+            note(
+                "units_missing", "Launches with durations, sizes or shares that have no unit: those are unknown.", count
+            )
         if count := self._odd["torn"]:
             note("launch_torn", "Launches whose rows do not stand together count as several.", count)
         if not self._launches:

@@ -16,14 +16,18 @@ _KNOWN_SIZES = {
     "launch__thread_count": ("Grid Size", "Block Size"),
     "Threads": ("Grid Size", "Block Size"),
 }
-_LONG_COLUMNS = ("Metric Value", "Invocations", "Minimum", "Maximum", "Average", "Estimated Speedup")
+_LONG_COLUMNS = ("Metric Value", "Invocations", "Minimum", "Maximum", "Average")
 
 
-def style_of(file: TraceFile) -> NumberStyle:
-    """The style of a file's numbers. Raises `SourceError` where it stays open and makes a difference."""
-    finder = StyleFinder()
+def styles_of(file: TraceFile) -> dict[int, NumberStyle]:
+    """The style of the numbers of each table: processes that append to one file need not share a locale.
+
+    Raises `SourceError` where it stays open and makes a difference.
+    """
+    finders: dict[int, StyleFinder] = {}
     for row in Tables(TraceFile(file.path)):
-        if row.header.layout is Layout.WIDE and row.cells[0]:
+        finder = finders.setdefault(row.header.number, StyleFinder())
+        if row.header.layout is Layout.WIDE and not row.is_units:
             for position in row.header.metrics:
                 _show(finder, row, row.header.names[position], "", row.cells[position])
         elif row.header.layout in (Layout.LONG, Layout.SUMMARY):
@@ -32,7 +36,7 @@ def style_of(file: TraceFile) -> NumberStyle:
                 if text := row.get(name):
                     _show(finder, row, metric, unit, text)
     try:
-        return finder.decide()
+        return {number: finder.decide() for number, finder in finders.items()}
     except StyleUndecidedError as error:
         why = f"cannot tell how its numbers are written: {error}"
         raise SourceError(file.path, why, "print it again with LC_ALL=C") from error

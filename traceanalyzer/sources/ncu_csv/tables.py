@@ -7,12 +7,13 @@ from enum import Enum, auto
 
 from traceanalyzer.sources.files import TraceFile
 from traceanalyzer.sources.ncu_csv.lines import Rows, cells_of, without_tail
-from traceanalyzer.sources.ncu_csv.numbers import is_id
+from traceanalyzer.sources.ncu_csv.numbers import is_id, is_missing
 
 _HEADER = re.compile(
     r'"ID","Process ID",|ID,Process ID,|"Process ID","Process Name",|Process ID,Process Name,'
     r'|"Domain","Range:|Domain,Range:'
 )
+_PIECES_OF_HEADER = ('"Process Name","Host Name"', '"Host Name","Kernel Name"')
 _SESSION_HEADER = re.compile(r'"(?:Launch|Session|Device) Attribute",|"Process Id","Process Name"')
 _SOURCE_HEADER = re.compile(r'"(?:Address|#)","Source"|"#","Address"')
 _IDENTIFYING = (
@@ -30,6 +31,8 @@ _IDENTIFYING = (
     "Device Id",
     "CC",
 )
+_NUMBERS = ("Process ID", "Context", "Stream", "Device", "Device Id")
+_SIZES = ("Block Size", "Grid Size")
 PUSH_POP = "thread Domain:Push/Pop_Range"
 START_STOP = "Id:Domain:Start/Stop_Range"
 
@@ -82,6 +85,11 @@ class Row:
     header: Header
     cells: list[str]
 
+    @property
+    def is_units(self) -> bool:
+        """Whether it holds the units of a wide table: such a row has no ID."""
+        return self.header.layout is Layout.WIDE and not self.cells[0]
+
     def get(self, name: str) -> str:
         """The cell of a column by its name; empty where the table has no such column."""
         position = self.header.where.get(name)
@@ -110,16 +118,21 @@ class Tables:
     def __iter__(self) -> Iterator[Row]:
         """Every row of every table, units rows included."""
         header: Header | None = None
-        last_was_narrow = False
+        last_was_narrow = has_units = False
         for text in self._rows:
             found = self._header(text)
             if found is not None:
-                header, last_was_narrow = found, False
+                header, last_was_narrow, has_units = found, False, False
                 continue
             if header is None or not text or (header.quoted and not text.startswith('"')):
                 last_was_narrow = last_was_narrow and not text
                 continue
             row = _read(header, text)
+            if row is not None and row.is_units:
+                if has_units:
+                    header = self._lost_header()
+                    continue
+                has_units = True
             last_was_narrow = row is None and header.layout is not Layout.SOURCE and _begins_a_row(header, text)
             if row is not None:
                 yield row
@@ -133,13 +146,23 @@ class Tables:
         found = _HEADER.search(text) if "Process ID" in text or "Domain" in text else None
         if found and (text[found.start()] == '"' or found.start() == 0):
             # The program's last line may stand in front of it, without an end of its own.
-            names = tuple(cells_of(text[found.start() :]))
-            return self._new(_layout(names), names, text[found.start()] == '"')
+            header = text[found.start() :]
+            if header.count('"') % 2:
+                return self._lost_header()
+            names = tuple(cells_of(header))
+            return self._new(_layout(names), names, header.startswith('"'))
+        if any(piece in text for piece in _PIECES_OF_HEADER):
+            return self._lost_header()
         if _SESSION_HEADER.match(text):
             return self._new(Layout.SESSION, tuple(cells_of(text)))
         if _SOURCE_HEADER.match(text):
             return self._new(Layout.SOURCE, tuple(cells_of(text)))
         return None
+
+    def _lost_header(self) -> Header:
+        """The header of a table whose own is damaged: nothing tells what its columns are."""
+        self.narrow += 1
+        return self._new(Layout.SOURCE, ())
 
     def _new(self, layout: Layout, names: tuple[str, ...], quoted: bool = True) -> Header:
         header = Header(self.count, layout, names, quoted)
@@ -149,11 +172,13 @@ class Tables:
 
 
 def _layout(names: tuple[str, ...]) -> Layout:
-    if "Invocations" in names:
+    if "Invocations" in names and "Average" in names:
         return Layout.SUMMARY
     if "ID" not in names:
         return Layout.SOURCE  # a damaged header: rows without an ID are no launches
-    return Layout.LONG if "Metric Name" in names else Layout.WIDE
+    if "Metric Name" in names:
+        return Layout.LONG if "Metric Value" in names else Layout.SOURCE
+    return Layout.WIDE
 
 
 def _read(header: Header, text: str) -> Row | None:
@@ -172,18 +197,34 @@ def _row(header: Header, cells: list[str]) -> Row | None:
     if header.layout is Layout.SOURCE:
         return None
     if header.layout is Layout.WIDE:
-        return Row(header, cells) if len(cells) == width and (not cells[0] or _has_id(header, cells)) else None
+        fits = len(cells) == width and (_has_id(header, cells) or not any(cells[: header.metrics.start]))
+        return Row(header, cells) if fits else None
     last = header.where.get("Average" if header.layout is Layout.SUMMARY else "Metric Value", width - 1)
     if not last < len(cells) <= width or not cells[0]:
         return None
-    if header.layout is Layout.LONG and not _has_id(header, cells):
-        return None
-    return Row(header, cells + [""] * (width - len(cells)))
+    row = Row(header, cells + [""] * (width - len(cells)))
+    if header.layout is Layout.LONG:
+        # Where cells have no quotes, a comma within one moves those behind it.
+        moved = not header.quoted and row.get("Metric Name") and any(row.cells[last + 1 :])
+        return row if _is_launch(header, row.cells) and not moved else None
+    return row
 
 
 def _has_id(header: Header, cells: list[str]) -> bool:
-    position = header.where["ID"]
-    return position < len(cells) and is_id(cells[position])
+    return is_id(cells[header.where["ID"]])
+
+
+def _is_launch(header: Header, cells: list[str]) -> bool:
+    """Whether the cells that identify a launch are such: those of another table, or moved ones, are not."""
+    where = header.where
+    if not _has_id(header, cells):
+        return False
+    numbers, sizes = ([cells[where[name]] for name in names if name in where] for names in (_NUMBERS, _SIZES))
+    return all(is_id(cell) or is_missing(cell) for cell in numbers) and all(map(_is_size, sizes))
+
+
+def _is_size(cell: str) -> bool:
+    return cell.endswith(")") or is_id(cell) or is_missing(cell)
 
 
 def _begins_a_row(header: Header, text: str) -> bool:
