@@ -50,7 +50,10 @@ def test_tables_fit_and_keep_figures_and_sentences_whole(question, spec):
     for width in range(40, 130, 9):
         text = as_terminal(answer, 0, spec.name, width)
         assert max(width_of(line) for line in text.splitlines()) <= width, text
-        assert {figure for figure in figures if figure not in text} == set(), text
+        # A column that is left out, and said to be, may be the only one with a share.
+        left_out = "(too narrow for: " in text and "share" in text.partition("(too narrow for: ")[2]
+        missing = {figure for figure in figures if figure not in text}
+        assert missing <= ({"12.5 %"} if left_out else set()), text
         if SENTENCE in wide:
             words = " ".join(text.split())
             assert all(word in words for word in SENTENCE.split())
@@ -173,7 +176,7 @@ def test_null_and_marks_say_what_they_mean():
 
 def test_columns_that_are_left_out_are_named():
     answer = answer_of("kernels", RESULTS["kernels"].spec)
-    answer.tables["kernels"].columns["lane"] = ["communication"] * 3
-    texts = {width: as_terminal(answer, 0, "kernels", width) for width in (160, 132, 80)}
-    assert ["(too narrow for: lane)" in text for text in texts.values()] == [False, True, False]
-    assert ["communication" in text for text in texts.values()] == [True, False, True]
+    answer.tables["kernels"].columns["class_source"] = ["gpu_metrics"] * 3
+    texts = {width: as_terminal(answer, 0, "kernels", width) for width in (200, 160, 60)}
+    assert ["(too narrow for: class_source" in text for text in texts.values()] == [False, True, False]
+    assert ["gpu_metrics" in text for text in texts.values()] == [True, False, True]

@@ -31,8 +31,7 @@ GPU:
   kernels     Which kernels take the time, and how fast the copies are.
   streams     How busy the streams are, and what runs at the same time.
   launches    How long launches take to start, and how many wait in the queue.
-  throughput  What limits kernels: compute, memory or latency, and by how
-              much.
+  throughput  What limits kernels: compute, memory or latency.
   metrics     Sampled metrics of GPUs: while busy, in gaps, by step and range.
 
 Ranks:

@@ -90,7 +90,11 @@ KERNEL_METRICS = Table(
         _ITEM,
         _METRIC,
         _METRIC_UNIT,
-        Column("value", Type.FLOAT64, "Value in `metric_unit`; null where the source has none (n/a, nan), a text, or a number whose unit was lost."),
+        Column(
+            "value",
+            Type.FLOAT64,
+            "Value in `metric_unit`; null where the source has none (n/a, nan), a text, or a number without unit.",
+        ),
         Column("text", Type.NAME, "Value where it is text; of a metric with instances the list of theirs."),
         _PRINTED_UNIT,
     ),

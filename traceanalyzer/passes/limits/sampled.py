@@ -165,7 +165,9 @@ def alone(times: Times, start: Ints, end: Ints) -> tuple[NDArray[np.intp], NDArr
         return np.zeros(0, np.intp), np.zeros(0, np.intp)
     begun = np.searchsorted(start, times.end, side="left")
     running = begun - np.searchsorted(np.sort(end), times.start, side="right")
-    last = np.maximum(begun - 1, 0)
-    covers = (start[last] <= times.start) & (end[last] >= times.end) & (times.end > times.start)
+    # Where one alone runs it is the one that ends last of all that began.
+    farthest = np.maximum.accumulate(np.where(end >= np.maximum.accumulate(end), np.arange(len(end)), 0))
+    op = farthest[np.maximum(begun - 1, 0)]
+    covers = (start[op] <= times.start) & (end[op] >= times.end) & (times.end > times.start)
     samples = np.flatnonzero((running == 1) & covers)
-    return samples, last[samples]
+    return samples, op[samples]
