@@ -158,7 +158,7 @@ def kernels(scope: Scope) -> Answer:
         rows["families"] += _family_rows(device, timeline)
         kernel_ns[device.capture, device.device] = sum(kernel.ns for kernel in timeline.kernels.values())
         rows["limits"] += limit_rows(device, timeline)
-        rows["short"] += short_kernels(scope, limited.tree, device)
+        rows["short"] += short_kernels(scope, lambda: limited.tree, device, timeline)
         rows["operations"] += _copy_rows(scope, device, chosen)
         findings += coverage_finding(scope, device, timeline) if limited.has_profiles else []
         findings += limit_findings(scope, device, timeline)
@@ -186,6 +186,8 @@ def kernels(scope: Scope) -> Answer:
             f"{counted(graphs, 'graph launch was', 'graph launches were')} recorded without nodes: the kernels inside"
             " are not listed; nsys records them with --cuda-graph-trace=node"
         )
+    if any(row[9] is None for row in rows["short"]):
+        answer.warnings.append("what short kernels could gain is not told of so many operations: --steps selects fewer")
     if cut:
         answer.warnings.append(
             f"{counted(cut, 'operation reaches', 'operations reach')} beyond the window and"

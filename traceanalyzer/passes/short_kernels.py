@@ -1,6 +1,6 @@
 """Short kernels: how many there are, what is idle before each, and what fusing or graphing them could gain at most."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -10,9 +10,11 @@ from traceanalyzer.passes.causes import Cause
 from traceanalyzer.passes.columns import CAPTURE, DEVICE, RANK
 from traceanalyzer.passes.idle.lanes import devices_with_gaps
 from traceanalyzer.passes.idle.stacks import StackTree
+from traceanalyzer.passes.limits.timeline import TimelineKernels
+from traceanalyzer.passes.operations import Ints
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.schema.column import Column, Type
-from traceanalyzer.schema.kinds import Lane, OpKind
+from traceanalyzer.schema.kinds import Lane
 from traceanalyzer.units import Unit, counted, format_value
 
 SHORT_NS = 10_000
@@ -21,6 +23,9 @@ LEAST_SHARE = 0.01
 """Share of the kernel time that a gain has to be to be worth a sentence."""
 LAUNCHING = (Cause.FRAMEWORK, Cause.API_CALL, Cause.LAUNCH_CALL, Cause.LAUNCH_LATENCY, Cause.DEVICE_GAP)
 """Causes of idle time that a graph, or fewer launches, would take away."""
+
+MOST_CHARGED = 1_000_000
+"""Operations of a device up to which the gaps are charged: that takes some seconds for as many."""
 
 SHORT = TableSpec(
     "short",
@@ -40,7 +45,7 @@ SHORT = TableSpec(
             "graph_gain_ns",
             Type.INT64,
             "What a CUDA graph could gain at most: the part of these gaps in which the host prepared or made launches,"
-            " or the launch was under way.",
+            " or the launch was under way. Null of devices with more than a million operations: --steps selects fewer.",
             Unit.NS,
         ),
         Column(
@@ -53,31 +58,44 @@ SHORT = TableSpec(
 )
 
 
-def short_kernels(scope: Scope, tree: StackTree, device: DeviceOfCapture) -> list[tuple[object, ...]]:
-    """Rows of `SHORT` of a device."""
+def short_kernels(
+    scope: Scope, tree: Callable[[], StackTree], device: DeviceOfCapture, timeline: TimelineKernels
+) -> list[tuple[object, ...]]:
+    """Rows of `SHORT` of a device. What is gained is null where there are too many operations to charge their gaps."""
+    ops = timeline.ops
+    long = ops.end - ops.start
+    short = np.flatnonzero(timeline.chosen & (ops.lane == int(Lane.COMPUTE)) & (long < SHORT_NS) & (long > 0))
+    before = timeline.gaps_before[short]
+    known = len(ops) <= MOST_CHARGED or not before.any()
+    launching = _launching(scope, tree(), device, ops.op_id[short]) if known and before.any() else before
+    names, row = np.unique(ops.name[short], return_inverse=True)
+    texts = scope.texts(names.tolist())
+    calls, total, gap, gain = (
+        np.bincount(row.reshape(-1), values, len(names)).astype(np.int64)
+        for values in (np.ones(len(short)), long[short], before, launching)
+    )
     rows: list[tuple[object, ...]] = []
-    for part in devices_with_gaps(replace(scope, devices=(device,)), tree):
-        ops = part.ops
-        long = ops.end - ops.start
-        compute = (ops.kind == int(OpKind.KERNEL)) & (ops.lane == int(Lane.COMPUTE))
-        short = np.flatnonzero(compute & (long < SHORT_NS) & (ops.end > ops.start))
-        before, launching = (np.zeros(len(ops) + 1, np.int64) for _ in range(2))
-        before[part.next_op] = part.end - part.start
-        if before[short].any():
-            for pieces in part.pieces():
-                mine = np.isin(pieces.cause, LAUNCHING)
-                np.add.at(launching, part.next_op[pieces.gap[mine]], pieces.length[mine])
-        names, row = np.unique(ops.name[short], return_inverse=True)
-        texts = scope.texts(names.tolist())
-        calls, total, gap, gain = (
-            np.bincount(row.reshape(-1), values, len(names)).astype(np.int64)
-            for values in (np.ones(len(short)), long[short], before[short], launching[short])
-        )
-        for k, name in enumerate(names.tolist()):
-            n, ns, idle, most = int(calls[k]), int(total[k]), int(gap[k]), int(gain[k])
-            place = (device.capture, device.rank, device.device, texts.get(name))
-            rows.append((*place, n, ns, ns / n, idle, idle / n, most, most + ns))
+    for k, name in enumerate(names.tolist()):
+        n, ns, idle = int(calls[k]), int(total[k]), int(gap[k])
+        most = int(gain[k]) if known else None
+        place = (device.capture, device.rank, device.device, texts.get(name))
+        rows.append((*place, n, ns, ns / n, idle, idle / n, most, None if most is None else most + ns))
     return rows
+
+
+def _launching(scope: Scope, tree: StackTree, device: DeviceOfCapture, wanted: Ints) -> Ints:
+    """Of each operation the part of the gap before it in which it was being launched, by their numbers."""
+    out = np.zeros(len(wanted), np.int64)
+    for part in devices_with_gaps(replace(scope, devices=(device,)), tree):
+        found = np.zeros(len(part.ops) + 1, np.int64)
+        for pieces in part.pieces():
+            mine = np.isin(pieces.cause, LAUNCHING)
+            np.add.at(found, part.next_op[pieces.gap[mine]], pieces.length[mine])
+        order = np.argsort(part.ops.op_id, kind="stable")
+        at = np.minimum(np.searchsorted(part.ops.op_id, wanted, sorter=order), max(len(order) - 1, 0))
+        known = part.ops.op_id[order[at]] == wanted if len(order) else np.zeros(len(wanted), np.bool_)
+        out[known] = found[order[at[known]]]
+    return out
 
 
 def short_findings(
@@ -90,6 +108,8 @@ def short_findings(
     findings = []
     for device in scope.devices:
         mine = [row for row in rows if (row[0], row[2]) == (device.capture, device.device)]
+        if any(row[9] is None for row in mine):
+            continue
         calls, total, gap, gain = (sum(int(str(row[k])) for row in mine) for k in (4, 5, 7, 9))
         if not gain or gain < LEAST_SHARE * kernel_ns.get((device.capture, device.device), 0):
             continue

@@ -7,7 +7,7 @@ import click
 TEXTS = Path(__file__).resolve().parents[1] / "howto"
 """A page for each topic. A new one is a file there and its name in `TOPICS`."""
 
-TOPICS = ("nsys", "torch", "ncu", "telemetry", "dcgm", "baseline")
+TOPICS = ("nsys", "torch", "ncu", "peaks", "telemetry", "dcgm", "baseline")
 _INDENT = "    "
 
 
@@ -16,7 +16,7 @@ _INDENT = "    "
 def command(topic: str | None) -> None:
     """How to capture what the questions need: exact commands, what they cost, and their pitfalls.
 
-    TOPIC is nsys, torch, ncu, telemetry, dcgm or baseline; without one the topics are listed.
+    TOPIC is nsys, torch, ncu, peaks, telemetry, dcgm or baseline; without one the topics are listed.
 
     \b
     Examples:

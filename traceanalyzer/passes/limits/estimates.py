@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from traceanalyzer.numeric.grouping import groups
+from traceanalyzer.numeric.grouping import Groups, groups
 from traceanalyzer.passes.chosen import Chosen
 from traceanalyzer.passes.limits.families import Family
 from traceanalyzer.passes.limits.kernel_families import family_of, tensor_cores
-from traceanalyzer.passes.limits.launching_operators import NONE, launching_operators
+from traceanalyzer.passes.limits.launching_operators import NONE, LaunchedKernels, launched_kernels
 from traceanalyzer.passes.limits.limit import Limit, Limited
 from traceanalyzer.passes.limits.peaks import DevicePeaks, Peak
 from traceanalyzer.passes.operations import Ints, Operations
@@ -23,7 +23,6 @@ from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.passes.work.communication import collective_work
 from traceanalyzer.passes.work.estimate import Work, work_of
 from traceanalyzer.passes.work.kernel_types import element_of
-from traceanalyzer.schema.kinds import Lane, OpKind
 
 MEMORY_AT = 0.8
 """Share of the memory's peak from which on compulsory traffic alone makes a kernel memory-bound: copies reach 0.9."""
@@ -76,22 +75,18 @@ def limit_of_estimate(ideal: Ideal, family: Family | None = None) -> Limited:
         return Limited(None, "communication: links and other ranks limit it, which collectives tells")
     if compute is None and memory is None:
         return Limited(None, "no peaks of the device are known")
-    seen = " and ".join(
-        f"{name} {100 * share:.0f} % of peak"
-        for share, name in sorted(
-            [(c, n) for c, n in ((compute, "arithmetic"), (memory, "compulsory memory traffic")) if c is not None],
-            reverse=True,
-        )
-    )
+    shares = [(share, name) for share, name in ((compute, "arithmetic"), (memory, "memory")) if share is not None]
+    words = ", ".join(f"{name} {100 * share:.0f} %" for share, name in sorted(shares, reverse=True))
+    seen = f"estimated: {words} of peak"
     by_compute, by_memory = (compute or 0) / COMPUTE_AT, (memory or 0) / MEMORY_AT
     if max(by_compute, by_memory) >= 1:
         limit = Limit.MEMORY_BOUND if by_memory > by_compute else Limit.COMPUTE_BOUND
         at = MEMORY_AT if by_memory > by_compute else COMPUTE_AT
-        return Limited(limit, f"estimated: {seen} ({100 * at:.0f} % is near enough)")
+        return Limited(limit, f"{seen} ({100 * at:.0f} % is near enough)")
     mean_ns = ideal.ns / max(ideal.n_kernels, 1)
     if max(compute or 0, memory or 0) < LATENCY_UNDER and mean_ns < SHORT_NS:
-        return Limited(Limit.LATENCY_BOUND, f"estimated: {seen}, kernels of {mean_ns / 1000:.1f} us: too short to fill")
-    return Limited(None, f"estimated: {seen}: near neither, so instruction issue, caches or latency; ncu would tell")
+        return Limited(Limit.LATENCY_BOUND, f"{seen}, kernels of {mean_ns / 1000:.1f} us: too short to get there")
+    return Limited(None, f"{seen}, near neither: instruction issue, caches or latency")
 
 
 @dataclass(slots=True)
@@ -126,39 +121,56 @@ class Estimates:
 
     def __init__(self, scope: Scope, device: DeviceOfCapture, chosen: Chosen, peaks: DevicePeaks) -> None:
         self.peaks = peaks
-        self.operators: list[OperatorWork] = []
+        self.operators = _collectives(scope, device, chosen, peaks)
         self.of_kernel: dict[int, Ideal] = defaultdict(Ideal)
         self.family_of_kernel: dict[int, Family] = {}
-        self._scope, self._device = scope, device
-        got = scope.connection.execute(
-            f"""SELECT op_id, coalesce(launch_event_id, {NONE}) AS launch, coalesce(name, {NONE})::BIGINT AS name,
-                end_ns - start_ns AS ns, lane = {int(Lane.COMMUNICATION)} AS communication
-            FROM ({chosen.sql}) WHERE kind = {int(OpKind.KERNEL)}""",
-            chosen.parameters,
-        ).fetchnumpy()
-        self.kernel_ns = int(np.asarray(got["ns"], np.int64).sum())
-        other = ~np.asarray(got["communication"], np.bool_)
-        op_id, launch, kernel, ns = (np.asarray(got[c], np.int64)[other] for c in ("op_id", "launch", "name", "ns"))
-        by = launching_operators(scope, device.capture, launch)
-        inside = by.event != NONE
-        self._op_id, self._of_op = op_id[inside], np.full(int(inside.sum()), NONE, np.int64)
-        self._call_flop = np.zeros(int(inside.sum()))
-        self._texts = scope.texts(np.unique(np.concatenate((by.name, by.args, kernel))).tolist())
-        self._mathematics_ns = self._by_name(kernel, ns)
-        self.operators += _collectives(scope, device, chosen, peaks)
-        if inside.any():
-            self._collect(by.event[inside], by.name[inside], by.args[inside], kernel[inside], ns[inside])
+        launched = launched_kernels(scope, device.capture, chosen)
+        self.kernel_ns = launched.kernel_ns
+        every = (launched.op_name, launched.args, launched.kernel, launched.other[0])
+        self._texts = scope.texts(np.unique(np.concatenate(every)).tolist())
+        self._mathematics_ns = self._by_name(launched.kernel, launched.ns) + self._by_name(*launched.other)
+        self._op_id = launched.op_id
+        self._of_op = np.zeros(len(launched.op_id), np.intp)
+        self._call_flop = np.zeros(len(launched.op_id))
+        if len(launched.op_id):
+            self._collect(launched)
 
-    def _collect(self, event: Ints, name: Ints, args: Ints, kernel: Ints, ns: Ints) -> None:
-        kinds = groups(name.astype(np.int64), args.astype(np.int64))
-        order = np.argsort(kinds.of_row, kind="stable")
-        for row, mine in zip(kinds.row.tolist(), np.split(order, np.cumsum(kinds.counts())[:-1]), strict=True):
-            self._of_op[mine] = len(self.operators)
-            found = self._operator(int(name[row]), int(args[row]), event[mine], kernel[mine], ns[mine])
-            # The operations of a call are shared out among its kernels, so that those of some kernels can be summed.
+    def _collect(self, launched: LaunchedKernels) -> None:
+        """Calls by operator and arguments, and what of them is the work of one kernel."""
+        kinds, calls = groups(launched.op_name, launched.args), groups(launched.event)
+        first = len(self.operators)
+        n_calls = np.bincount(kinds.of_row[calls.row], minlength=len(kinds))
+        n_kernels, ns = kinds.counts(), kinds.sums(launched.ns)
+        by_time = np.lexsort((launched.ns, kinds.of_row))
+        longest = by_time[np.cumsum(n_kernels) - 1]
+        for k, row in enumerate(kinds.row.tolist()):
+            kernel = self._texts.get(int(launched.kernel[longest[k]]), "")
+            found = self._operator(int(launched.op_name[row]), int(launched.args[row]), kernel, int(n_calls[k]))
+            found.ideal = self._ideal(found, int(n_calls[k]), int(n_kernels[k]), int(ns[k]))
+            self.operators.append(found)
+        self._of_op = first + kinds.of_row
+        # The operations of a call are shared out among its kernels, so that those of some kernels can be summed.
+        flop = np.array([0.0 if f.work is None else f.work.flop for f in self.operators])
+        self._call_flop = flop[self._of_op] / calls.counts()[calls.of_row]
+        self._by_kernel(launched, calls)
+
+    def _by_kernel(self, launched: LaunchedKernels, calls: Groups) -> None:
+        """The work of calls that launch kernels of one name only; of others it cannot be told apart."""
+        least, most = (np.full(len(calls), start, np.int64) for start in (np.iinfo(np.int64).max, NONE))
+        np.minimum.at(least, calls.of_row, launched.kernel)
+        np.maximum.at(most, calls.of_row, launched.kernel)
+        pure = np.flatnonzero((least == most)[calls.of_row])
+        if not len(pure):
+            return
+        pairs = groups(self._of_op[pure], launched.kernel[pure])
+        first_of_call = np.isin(pure, calls.row)
+        n_calls = np.bincount(pairs.of_row[first_of_call], minlength=len(pairs))
+        n_kernels, ns = pairs.counts(), pairs.sums(launched.ns[pure])
+        for k, row in enumerate(pure[pairs.row].tolist()):
+            found, kernel = self.operators[self._of_op[row]], int(launched.kernel[row])
             if found.work is not None:
-                calls = groups(event[mine])
-                self._call_flop[mine] = found.work.flop / calls.counts()[calls.of_row]
+                self.of_kernel[kernel].add(self._ideal(found, int(n_calls[k]), int(n_kernels[k]), int(ns[k])))
+                self.family_of_kernel.setdefault(kernel, found.work.family)
 
     def _by_name(self, kernel: Ints, ns: Ints) -> int:
         """Time of kernels whose names say that they are of the model's arithmetic."""
@@ -174,50 +186,31 @@ class Estimates:
     def of_steps(self, ops: Operations, steps: Ints) -> dict[str | None, tuple[float, Peak | None]]:
         """Operations of the model's arithmetic that were launched in some steps, by precision, with its peak."""
         inside = np.isin(self._op_id, ops.op_id[np.isin(ops.step, steps)])
+        flop = np.bincount(self._of_op[inside], self._call_flop[inside], len(self.operators))
         out: dict[str | None, tuple[float, Peak | None]] = {}
-        for number, found in enumerate(self.operators):
-            if found.work is None or found.work.family not in MATHEMATICS:
-                continue
-            flop = float(self._call_flop[inside & (self._of_op == number)].sum())
-            if flop:
+        for found, mine in zip(self.operators, flop.tolist(), strict=True):
+            if found.work is not None and found.work.family in MATHEMATICS and mine:
                 before = out.get(found.peak_precision, (0.0, None))[0]
-                out[found.peak_precision] = (before + flop, self.peaks.of(found.peak_precision))
+                out[found.peak_precision] = (before + mine, self.peaks.of(found.peak_precision))
         return out
 
-    def _operator(self, name: int, args: int, event: Ints, kernel: Ints, ns: Ints) -> OperatorWork:
-        """Calls of one operator with the same arguments."""
+    def _operator(self, name: int, args: int, kernel: str, n_calls: int) -> OperatorWork:
+        """Calls of one operator with the same arguments; `kernel` is the longest that they launched."""
         op, text = self._texts.get(name, ""), self._texts.get(args)
-        longest = self._texts.get(int(kernel[np.argmax(ns)]), "")
         work = work_of(op, text)
-        if work is not None and work.dtype is None and (element := element_of(longest)) is not None:
+        if work is not None and work.dtype is None and (element := element_of(kernel)) is not None:
             work = work_of(op, text, element)
-        precision = None if work is None else _precision_of_peak(work, longest)
-        calls = groups(event)
-        found = OperatorWork(op, text, work, len(calls.row), precision)
-        found.ideal = self._ideal(work, precision, len(calls.row), ns)
-        self.operators.append(found)
-        if work is None:
-            return found
-        # Of a call that launches kernels of several names the work cannot be told apart.
-        least, most = (np.full(len(calls.row), start, np.int64) for start in (np.iinfo(np.int64).max, NONE))
-        np.minimum.at(least, calls.of_row, kernel)
-        np.maximum.at(most, calls.of_row, kernel)
-        pure = (least == most)[calls.of_row]
-        for one in np.unique(kernel[pure]).tolist():
-            mine = pure & (kernel == one)
-            n_calls = len(np.unique(calls.of_row[mine]))
-            self.of_kernel[one].add(self._ideal(work, precision, n_calls, ns[mine]))
-            self.family_of_kernel.setdefault(one, work.family)
-        return found
+        return OperatorWork(op, text, work, n_calls, None if work is None else _precision_of_peak(work, kernel))
 
-    def _ideal(self, work: Work | None, precision: str | None, n_calls: int, ns: Ints) -> Ideal:
+    def _ideal(self, found: OperatorWork, n_calls: int, n_kernels: int, ns: int) -> Ideal:
+        """Time of some kernels of an operator, and what the work of their calls would take at the peaks."""
+        work = found.work
         if work is None:
-            return Ideal(int(ns.sum()), len(ns), None, None)
-        peak, memory = self.peaks.of(precision), self.peaks.memory
+            return Ideal(ns, n_kernels, None, None)
+        peak, memory = self.peaks.of(found.peak_precision), self.peaks.memory
         compute_ns = work.flop * n_calls / peak.per_s * 1e9 if peak is not None else None if work.flop else 0.0
         moved = (work.bytes_read + work.bytes_written) * n_calls
-        memory_ns = None if memory is None else moved / memory.per_s * 1e9
-        return Ideal(int(ns.sum()), len(ns), compute_ns, memory_ns)
+        return Ideal(ns, n_kernels, compute_ns, None if memory is None else moved / memory.per_s * 1e9)
 
 
 def _precision_of_peak(work: Work, kernel: str) -> str | None:

@@ -1,66 +1,103 @@
 """Which call of an operator launched each device operation: the innermost operator around its launch."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from traceanalyzer.passes.chosen import Chosen
 from traceanalyzer.passes.operations import Ints
 from traceanalyzer.passes.scope import Scope
-from traceanalyzer.schema.kinds import EventKind
+from traceanalyzer.schema.kinds import EventKind, Lane, OpKind
 
 NONE = -1
 
 
 @dataclass(frozen=True, slots=True)
-class LaunchingOperators:
-    """Of each launch the event of the innermost operator around it, its name and its arguments; `NONE` without."""
+class LaunchedKernels:
+    """Kernels that operators launched: their numbers, names and times, and of each the call of the operator.
 
-    event: Ints
-    name: NDArray[np.int32]
-    args: NDArray[np.int32]
-
-
-def launching_operators(scope: Scope, capture: int, launches: Ints) -> LaunchingOperators:
-    """The innermost operator around each launch call of a capture, by the numbers of the calls.
-
-    Goes outwards level by level, for all launches at once: mostly one, for an operator is what launches.
+    `event` numbers the call, `op_name` and `args` are its name and arguments. `kernel_ns` is the time of all kernels,
+    and `other` the names and times of those that no operator launched and that are no communication.
     """
-    at = _parents(scope, capture, launches)
-    name_and_args = (np.full(len(launches), NONE, np.int32) for _ in range(2))
-    found = LaunchingOperators(np.full(len(launches), NONE, np.int64), *name_and_args)
-    left = np.flatnonzero(at != NONE)
-    while len(left):
-        event, parent, kind, name, args = _events(scope, capture, at[left])
-        row = np.searchsorted(event, at[left])
-        known = (row < len(event)) & (event[np.minimum(row, len(event) - 1)] == at[left]) if len(event) else row < 0
-        left, row = left[known], row[known]
-        here = kind[row] == int(EventKind.OPERATOR)
-        mine = left[here]
-        found.event[mine], found.name[mine], found.args[mine] = (part[row[here]] for part in (event, name, args))
-        left, outer = left[~here], parent[row[~here]]
-        at[left] = outer
-        left = left[outer != NONE]
-    return found
+
+    op_id: Ints
+    kernel: Ints
+    ns: Ints
+    event: Ints
+    op_name: Ints
+    args: Ints
+    kernel_ns: int
+    other: tuple[Ints, Ints]
 
 
-def _parents(scope: Scope, capture: int, launches: Ints) -> Ints:
-    event, parent, *_ = _events(scope, capture, launches)
-    out = np.full(len(launches), NONE, np.int64)
-    if len(event):
-        row = np.minimum(np.searchsorted(event, launches), len(event) - 1)
-        out = np.where(event[row] == launches, parent[row], NONE)
-    return out
+def launched_kernels(scope: Scope, capture: int, chosen: Chosen) -> LaunchedKernels:
+    """The chosen kernels with the innermost operators around their launches, communication left out.
 
-
-def _events(scope: Scope, capture: int, wanted: Ints) -> tuple[Ints, Ints, Ints, NDArray[np.int32], NDArray[np.int32]]:
-    """(event, parent, kind, name, args) of events by their numbers, sorted by these."""
+    That operator is what the launch call lies in, but where a range or frame is open between them: those few are
+    followed outwards, level by level, for all launches at once.
+    """
+    rows = scope.connection.execute(
+        f"SELECT sum(end_ns - start_ns)::BIGINT FROM ({chosen.sql}) WHERE kind = {int(OpKind.KERNEL)}",
+        chosen.parameters,
+    ).fetchone()
+    whole = int(rows[0]) if rows and rows[0] is not None else 0
+    if not scope.holds("cpu_events", capture, f"kind = {int(EventKind.OPERATOR)} AND args IS NOT NULL"):
+        none = np.zeros(0, np.int64)
+        return LaunchedKernels(none, none, none, none, none, none, whole, (none, none))
     got = scope.connection.execute(
-        f"""SELECT event_id, coalesce(parent_id, {NONE})::BIGINT AS parent, kind::BIGINT AS kind,
-            coalesce(name, {NONE})::INTEGER AS name, coalesce(args, {NONE})::INTEGER AS args
-        FROM stored.cpu_events
-        WHERE capture = $capture AND event_id IN (SELECT unnest($wanted::BIGINT[])) ORDER BY event_id""",
-        {"capture": capture, "wanted": np.unique(wanted)},
+        f"""SELECT o.op_id, coalesce(o.name, {NONE})::BIGINT AS kernel, o.end_ns - o.start_ns AS ns,
+            coalesce(e.parent_id, {NONE})::BIGINT AS at
+        FROM ({chosen.sql}) o
+        LEFT JOIN stored.cpu_events e ON e.capture = o.capture AND e.event_id = o.launch_event_id
+        WHERE o.kind = {int(OpKind.KERNEL)} AND o.lane != {int(Lane.COMMUNICATION)}""",
+        chosen.parameters,
     ).fetchnumpy()
-    event, parent, kind, name, args = (np.asarray(got[c]) for c in ("event_id", "parent", "kind", "name", "args"))
-    return event, parent, kind, name, args
+    op_id, kernel, ns, at = (np.asarray(got[c], np.int64) for c in ("op_id", "kernel", "ns", "at"))
+    operators = _Operators(scope, capture)
+    row = operators.around(at)
+    inside = row != NONE
+    event, name, args = (column[row[inside]] for column in (operators.event, operators.name, operators.args))
+    parts = (op_id[inside], kernel[inside], ns[inside], event, name, args)
+    return LaunchedKernels(*parts, whole, (kernel[~inside], ns[~inside]))
+
+
+class _Operators:
+    """The operators of a capture, sorted by their numbers."""
+
+    def __init__(self, scope: Scope, capture: int) -> None:
+        self._scope, self._capture = scope, capture
+        got = scope.connection.execute(
+            f"""SELECT event_id, coalesce(name, {NONE})::BIGINT AS name, coalesce(args, {NONE})::BIGINT AS args
+            FROM stored.cpu_events WHERE capture = ? AND kind = {int(EventKind.OPERATOR)} ORDER BY event_id""",
+            [capture],
+        ).fetchnumpy()
+        self.event, self.name, self.args = (np.asarray(got[c], np.int64) for c in ("event_id", "name", "args"))
+
+    def around(self, events: Ints) -> NDArray[np.intp]:
+        """Of each event the row of the operator that it is, or of the innermost one around it; `NONE` without."""
+        distinct, which = np.unique(events, return_inverse=True)
+        found = np.full(len(distinct), NONE, np.intp)
+        left, at = np.flatnonzero(distinct != NONE), distinct[distinct != NONE]
+        while len(left):
+            row = np.minimum(np.searchsorted(self.event, at), len(self.event) - 1)
+            here = self.event[row] == at
+            found[left[here]] = row[here]
+            left, at = left[~here], self._parents(at[~here])
+            left, at = left[at != NONE], at[at != NONE]
+        return found[which.reshape(-1)]
+
+    def _parents(self, events: Ints) -> Ints:
+        if not len(events):
+            return events
+        got: dict[str, Any] = self._scope.connection.execute(
+            f"""SELECT event_id, coalesce(parent_id, {NONE})::BIGINT AS parent FROM stored.cpu_events
+            WHERE capture = $capture AND event_id IN (SELECT unnest($wanted::BIGINT[])) ORDER BY event_id""",
+            {"capture": self._capture, "wanted": np.unique(events)},
+        ).fetchnumpy()
+        event, parent = (np.asarray(got[c], np.int64) for c in ("event_id", "parent"))
+        if not len(event):
+            return np.full(len(events), NONE, np.int64)
+        row = np.minimum(np.searchsorted(event, events), len(event) - 1)
+        return np.where(event[row] == events, parent[row], NONE)

@@ -41,9 +41,9 @@ def by_use(compute_pct: float, memory_pct: float, compute: str, memory: str) -> 
     seen = " and ".join(units if compute_pct >= memory_pct else units[::-1])
     by = Limit.COMPUTE_BOUND if compute_pct >= memory_pct else Limit.MEMORY_BOUND
     if max(compute_pct, memory_pct) >= HIGH_PCT:
-        return Limited(by, f"{seen}: {HIGH_PCT:.0f} % or more is at the limit")
+        return Limited(by, f"{seen} ({HIGH_PCT:.0f} % or more is at the limit)")
     if max(compute_pct, memory_pct) < LOW_PCT:
-        return Limited(Limit.LATENCY_BOUND, f"{seen}, both under {LOW_PCT:.0f} %: it waits for something else")
+        return Limited(Limit.LATENCY_BOUND, f"{seen}, both under {LOW_PCT:.0f} %: it waits")
     if abs(compute_pct - memory_pct) < APART_PCT:
-        return Limited(Limit.BALANCED, f"{seen}: less than {APART_PCT:.0f} points apart")
-    return Limited(by, f"{seen}: the one used more, by {APART_PCT:.0f} points or more")
+        return Limited(Limit.BALANCED, f"{seen}, less than {APART_PCT:.0f} points apart")
+    return Limited(by, f"{seen}, {APART_PCT:.0f} points or more apart")

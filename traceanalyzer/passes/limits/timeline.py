@@ -72,19 +72,26 @@ class KernelOnTimeline:
 
 
 class TimelineKernels:
-    """The kernels of a device, and its estimates. `profiles` are launches that ncu profiled of the same run."""
+    """The kernels of a device with what limits them; `profiles` are launches that ncu profiled of the same run.
+
+    `ops` are all operations in the window, `chosen` tells which of them are kernels of the selected steps, and
+    `gaps_before` how long the device was idle directly before each.
+    """
 
     def __init__(
         self, scope: Scope, device: DeviceOfCapture, chosen: Chosen, profiles: Profiles, estimates: Estimates
     ) -> None:
         ops = with_steps(scope, load_operations(scope, device, launched=scope.selection.step_range is not None))
         kernel = (ops.kind == int(OpKind.KERNEL)) & _in_steps(scope, ops)
-        self._ns = np.where(kernel, ops.end - ops.start, 0)
-        gaps = np.where(kernel, _gaps_before(ops), 0)
+        self.ops, self.chosen, self.gaps_before = ops, kernel, _gaps_before(ops)
         names = np.unique(ops.name[kernel])
         texts = scope.texts(names.tolist())
         row = np.searchsorted(names, ops.name[kernel])
-        of_names = [np.bincount(row, values[kernel], len(names)) for values in (np.ones(len(ops)), self._ns, gaps)]
+        lengths = ops.end - ops.start
+        calls_of, ns_of, gap_of = (
+            np.bincount(row, values, len(names)).astype(np.int64)
+            for values in (np.ones(len(row)), lengths[kernel], self.gaps_before[kernel])
+        )
         communication = set(np.unique(ops.name[kernel & (ops.lane == int(Lane.COMMUNICATION))]).tolist())
         in_steps = self._step_shares(ops, kernel, names)
         uses: dict[int, list[Use]] = defaultdict(list)
@@ -98,7 +105,7 @@ class TimelineKernels:
         self.kernels: dict[int, KernelOnTimeline] = {}
         for k, name in enumerate(names.tolist()):
             text = texts.get(name, "")
-            calls, ns, gap = (int(values[k]) for values in of_names)
+            calls, ns, gap = int(calls_of[k]), int(ns_of[k]), int(gap_of[k])
             family = Family.COMMUNICATION if name in communication else family_of(text)
             if family is Family.OTHER:
                 family = estimates.family_of_kernel.get(name, family)
@@ -260,6 +267,15 @@ def _most_of(parts: Sequence[tuple[int, Use]], whole: int, compute: float, memor
     times: dict[Limit | None, int] = defaultdict(int)
     for ns, use in parts:
         times[use.limited.limit] += ns
+    mean = f"in the mean compute {compute:.0f} % and memory {memory:.0f} %"
     most = max(times, key=lambda limit: (times[limit], limit or ""))
-    share = "all" if times[most] == whole else f"{100 * times[most] / max(whole, 1):.0f} %"
-    return Limited(most, f"{share} of its time; in the mean compute {compute:.0f} % and memory {memory:.0f} %")
+    if 2 * times[most] > whole:
+        share = "all" if times[most] == whole else f"{100 * times[most] / whole:.0f} %"
+        return Limited(most, f"{share} of its time; {mean}")
+    parted = sorted(times.items(), key=lambda item: (-item[1], item[0] or ""))
+    words = ", ".join(f"{100 * ns / max(whole, 1):.0f} % {_words(limit)}" for limit, ns in parted)
+    return Limited(None, f"mixed: {words}; {mean}")
+
+
+def _words(limit: Limit | None) -> str:
+    return "unknown" if limit is None else limit.value.replace("_", "-")

@@ -120,12 +120,12 @@ def limit_findings(scope: Scope, device: DeviceOfCapture, timeline: TimelineKern
     limit = max(times, key=lambda each: (times[each], each.value))
     largest = sorted(by[limit], key=lambda kernel: (-kernel.ns, kernel.name))[:MOST_NAMED]
     named = ", ".join(f"{_short(k.name)} ({format_value(k.ns / whole, Unit.SHARE)})" for k in largest)
-    known = ", ".join(
+    known = " and ".join(
         f"{format_value(ns / whole, Unit.SHARE)} {_SAYS[source]}" for source, ns in sorted(sources.items())
     )
     text = (
         f"{format_value(times[limit] / whole, Unit.SHARE)} of the kernel time of {scope.whose(device)} is in"
-        f" {limit.value.replace('_', '-')} kernels: {named}; what limits it is known of {known}"
+        f" {limit.value.replace('_', '-')} kernels: {named}; a limit is known of {known}"
     )
     return [Finding("kernel_limits", text, device.rank, times[limit]), *_families(scope, device, timeline)]
 
@@ -147,9 +147,9 @@ def _families(scope: Scope, device: DeviceOfCapture, timeline: TimelineKernels) 
 
 
 _SAYS = {
-    LimitSource.NCU: "by ncu's profile",
-    LimitSource.GPU_METRICS: "by GPU metrics",
-    LimitSource.ESTIMATED: "estimated from shapes",
+    LimitSource.NCU: "of that time by ncu's profile",
+    LimitSource.GPU_METRICS: "of that time by GPU metrics",
+    LimitSource.ESTIMATED: "of that time by estimates from shapes",
 }
 
 
