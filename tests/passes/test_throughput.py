@@ -93,7 +93,26 @@ def test_kernels_longest_first_and_shares_of_the_time(ask):
         ("c", 1, 100, "compute_bound", 0.1),
     ]
     assert {row["sol_class"] for row in answer.rollup.rows()} == {"high_throughput"}
-    assert answer.findings[0].text == "b takes 50.0 % of the profiled time in 1 launch; NVIDIA's rule: high throughput"
+    assert answer.findings[0].text == (
+        "b takes 50.0 % of the profiled time in 1 launch; compute-bound: compute 86 %: nothing left to gain in this kernel,"
+        " only fewer operations help"
+    )
+    assert answer.findings[1].text == "of the profiled time 100.0 % in compute-bound launches"
+
+
+def test_the_rollup_has_means_by_time(ask):
+    metrics = (TIME, COMPUTE, MEMORY)
+    rows = [(0, "a", 100, "90", "10"), (1, "a", 300, "70", "n/a"), (2, "b", 100, "20", "85")]
+    answer = ask(
+        wide(metrics, ("ns", "%", "%"), *((launch(i, kernel), [str(ns), c, m]) for i, kernel, ns, c, m in rows))
+    )
+    a, b = answer.rollup.rows()
+    assert (a["compute_pct"], a["memory_pct"], a["dram_pct"]) == ((100 * 90 + 300 * 70) / 400, 10.0, None)
+    # Three quarters of the time of a have no class, for its memory throughput is missing.
+    assert (a["class"], b["class"]) == (None, "memory_bound") and a["reason"].startswith("not in the file: memory")
+    assert answer.findings[1].text == (
+        "of the profiled time 60.0 % of unknown limit, 20.0 % in compute-bound launches, 20.0 % in memory-bound launches"
+    )
 
 
 def test_what_the_file_lacks_is_null_and_said(ask):
@@ -236,7 +255,7 @@ def test_a_file_of_averages_only_has_a_rollup(ask):
         summary([("a", "(4, 1, 1)", 10, "34.17"), ("a", "(8, 1, 1)", 2, "1.50"), ("b", "(4, 1, 1)", 3, "2.01")])
     )
     assert not len(answer.kernels)
-    assert [tuple(row.values()) for row in answer.rollup.rows()] == [
+    assert [tuple(row.values())[:7] for row in answer.rollup.rows()] == [
         ("a", 12, 344_700, None, 344_700 / 350_730, None, True),
         ("b", 3, 6_030, None, 6_030 / 350_730, None, True),
     ]

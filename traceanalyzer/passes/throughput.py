@@ -15,7 +15,7 @@ from traceanalyzer.passes.limits.whole import Limited, coverage_finding, limit_f
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kernel_tables import KERNEL_PROFILES
-from traceanalyzer.units import Unit
+from traceanalyzer.units import Unit, counted
 
 _PROFILE = KERNEL_PROFILES.by_name
 _KERNEL = Column("kernel", Type.TEXT, "Name of the kernel, as the file has it.")
@@ -84,6 +84,20 @@ KERNELS = TableSpec(
         Column("nvidia_verdict", Type.TEXT, "Result of NVIDIA's rule SOLBottleneck, as the file words it."),
     ),
 )
+KERNELS_BY_NAME = {column.name: column for column in KERNELS.columns}
+MEANS = (
+    *("compute_pct", "memory_pct", "dram_pct", "l1_pct", "l2_pct", "tensor_pct"),
+    *("occupancy_pct", "theoretical_occupancy_pct", "waves_per_multiprocessor", "registers_per_thread"),
+    *("flop_per_s", "intensity", "roof_share"),
+)
+"""Columns of launches that the roll-up has means of."""
+
+
+def _mean_of(name: str) -> Column:
+    own = KERNELS_BY_NAME[name]
+    return Column(name, Type.FLOAT64, f"Mean over its launches, by their time: {own.meaning}", own.unit)
+
+
 ROLLUP = TableSpec(
     "rollup",
     "Kernels by the time of their profiled launches; the shares add up to 1.",
@@ -100,6 +114,8 @@ ROLLUP = TableSpec(
             "Whether there are averages over launches only, as summaries have them: the time is the average duration x"
             " invocations.",
         ),
+        Column("reason", Type.TEXT, "Metric and threshold behind the class, of its longest launch in that class."),
+        *(_mean_of(name) for name in MEANS),
     ),
     cut=False,
 )
@@ -167,17 +183,33 @@ class _Total:
     total_ns: int | None = None
 
     def __post_init__(self) -> None:
+        self._launches: list[ProfiledLaunch] = []
         self.by_class: dict[str | None, int] = defaultdict(int)
         self.by_sol_class: dict[str | None, int] = defaultdict(int)
 
     def add(self, launch: ProfiledLaunch) -> None:
         """One launch."""
         self.launches += 1
+        self._launches.append(launch)
         duration_ns = launch["duration_ns"]
         if duration_ns is not None:
             self.total_ns = (self.total_ns or 0) + duration_ns
         self.by_class[launch["class"]] += duration_ns or 0
         self.by_sol_class[launch["sol_class"]] += duration_ns or 0
+
+    @property
+    def reason(self) -> str | None:
+        """The reason of the longest launch that is in the class of most of the time."""
+        kind = _most(self.by_class)
+        return next((launch["reason"] for launch in self._launches if launch["class"] == kind), None)
+
+    def mean(self, name: str) -> float | None:
+        """Mean of a column over the launches that have it, each with its time, or alike without times."""
+        known = [(launch["duration_ns"] or 0, launch[name]) for launch in self._launches if launch[name] is not None]
+        weight = sum(ns for ns, _ in known)
+        if weight:
+            return float(sum(ns * value for ns, value in known)) / weight
+        return sum(value for _, value in known) / len(known) if known else None
 
     def add_average(self, launches: int, total_ns: int | None) -> None:
         """Launches that only an average is known of."""
@@ -224,7 +256,7 @@ def throughput(scope: Scope) -> Answer:
     }
     warnings += limited.peaks.unknown()
     default = "kernels" if rollup or not operators else "operators"
-    all_findings = [*_findings(rollup), *findings]
+    all_findings = [*_findings(rollup, totals), *findings]
     return Answer("throughput", frames, all_findings, warnings, default_table=default, notes=[scope.note()])
 
 
@@ -252,7 +284,7 @@ def _rollup(totals: dict[str, _Total], averaged: bool) -> list[tuple[Any, ...]]:
     return [
         (
             *(kernel, t.launches, t.total_ns, _most(t.by_class), (t.total_ns or 0) / all_ns if all_ns else None),
-            *(_most(t.by_sol_class), averaged),
+            *(_most(t.by_sol_class), averaged, t.reason, *(t.mean(name) for name in MEANS)),
         )
         for kernel, t in sorted(totals.items(), key=lambda item: (-(item[1].total_ns or 0), item[0] or ""))
     ]
@@ -271,13 +303,26 @@ def _with_averages_only(scope: Scope) -> list[str]:
     return [name for (name,) in rows]
 
 
-def _findings(rollup: list[tuple[Any, ...]]) -> list[Finding]:
-    """The kernel that takes most of the profiled time, and its class."""
+def _findings(rollup: list[tuple[Any, ...]], totals: dict[str, _Total]) -> list[Finding]:
+    """The kernel that takes most of the profiled time and its class, and how much of the time is in which class."""
     if not rollup or not rollup[0][4]:
         return []
-    kernel, launches, total_ns, _, share, kind, _ = rollup[0]
+    kernel, launches, total_ns, kind, share = rollup[0][:5]
     short = kernel if len(kernel) <= 80 else f"{kernel[:77]}..."
-    words = f"; NVIDIA's rule: {kind.replace('_', ' ')}" if kind else ""
-    count = f"{launches:,} launches" if launches > 1 else "1 launch"
-    text = f"{short} takes {100 * share:.1f} % of the profiled time in {count}{words}"
-    return [Finding("longest_kernel", text, None, total_ns)]
+    words = f"; {kind.replace('_', '-')}: {totals[kernel].reason}" if kind else ""
+    text = f"{short} takes {100 * share:.1f} % of the profiled time in {counted(launches, 'launch', 'launches')}{words}"
+    times: dict[str | None, int] = defaultdict(int)
+    for total in totals.values():
+        for kind, ns in total.by_class.items():
+            times[kind] += ns
+    whole = sum(times.values())
+    findings = [Finding("longest_kernel", text, None, total_ns)]
+    if whole and set(times) != {None}:
+        parts = sorted(times.items(), key=lambda item: (-item[1], item[0] or ""))
+        told = ", ".join(f"{100 * ns / whole:.1f} % {_words(kind)}" for kind, ns in parts if ns)
+        findings.append(Finding("profiled_limits", f"of the profiled time {told}", None, None))
+    return findings
+
+
+def _words(kind: str | None) -> str:
+    return "of unknown limit" if kind is None else f"in {kind.replace('_', '-')} launches"
