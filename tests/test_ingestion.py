@@ -230,7 +230,11 @@ class TestProfilesOfKernels:
         ingest([tmp_path / name for name in ("cut.json", "cut.csv", "session.csv")], store, run="one")
         with traceanalyzer.open(store) as traces:
             of = {q: {w.partition(":")[0] for w in traces.ask(q).warnings} for q in ("gaps", "throughput", "info")}
-        assert of == {"gaps": {"cut.json"}, "throughput": {"cut.csv"}, "info": {"cut.json", "cut.csv", "session.csv"}}
+        assert of == {
+            "gaps": {"cut.json"},
+            "throughput": {"cut.json", "cut.csv"},
+            "info": {"cut.json", "cut.csv", "session.csv"},
+        }
 
     def test_a_file_without_launches_says_so_where_no_other_has_some(self, tmp_path, store):
         (tmp_path / "session.csv").write_text('"Session Attribute","Value"\n"Host Name","node0"\n')

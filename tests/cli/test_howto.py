@@ -33,6 +33,7 @@ NAMED = {
         "LC_ALL=C",
         "--print-units base",
     ),
+    "peaks": ("[[gpu]]", "memory_gbs = 3900", "--peaks peaks.toml", "--table peaks"),
     "telemetry": ("nvidia-smi dmon", "nvidia-smi pmon", "nvidia-smi topo -m"),
     "dcgm": ("dcgm-exporter", "-c 1000", "1 to 3 s"),
     "baseline": ("Fixed seed", "20 to 30 warm-up", "50 to 100 measured", "At least 3 repeats", "median"),

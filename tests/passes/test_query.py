@@ -46,7 +46,7 @@ def test_results_go_by_their_own_names_and_by_those_of_their_pass(store):
     [
         (
             "SELECT * FROM throughput",
-            "no table throughput; did you mean throughput_kernels or throughput_rollup? There are also runs, captures,",
+            "no table throughput; did you mean throughput_kernels or throughput_operators or throughput_peaks?",
         ),
         ("SELECT * FROM gpu_op", "no table gpu_op; did you mean gpu_ops? There are also runs, captures,"),
         ("SELECT * FROM zzzzz", "no table zzzzz; there are runs, captures,"),

@@ -11,7 +11,7 @@ from traceanalyzer.passes.scope import PROFILERS, Scope
 class Pass:
     """A question: how it is answered, and the tables of its answer, which `sql` and `export` find by name.
 
-    `of_profiles` says that it is about profiles of single kernels, and not about timelines; `of_every_run` that it
+    `of_profiles` says that it rests on profiles of single kernels as well as on timelines; `of_every_run` that it
     speaks of all runs of the store, not of the newest, where none is named.
     """
 
@@ -27,4 +27,4 @@ class Pass:
     def captures(self, scope: Scope) -> list[int]:
         """The selected captures that an answer may rest on."""
         profiled = scope.of_source(PROFILERS)
-        return profiled if self.of_profiles else [c for c in scope.captures if c not in profiled]
+        return [c for c in scope.captures if self.of_profiles or c not in profiled]

@@ -22,7 +22,7 @@ PASSES: dict[str, Pass] = {
     "ledger": Pass(_ledger.ledger, (_ledger.LEDGER, _ledger.TOTALS)),
     "steps": Pass(_steps.steps, (_steps.STEPS,)),
     "ranges": Pass(_ranges.ranges, (_ranges.RANGES,)),
-    "kernels": Pass(_kernels.kernels, _kernels.TABLES),
+    "kernels": Pass(_kernels.kernels, _kernels.TABLES, of_profiles=True),
     "streams": Pass(_streams.streams, (_streams.STREAMS, _streams.OVERLAP, _streams.CONCURRENCY)),
     "launches": Pass(_launches.launches, (_launches.DELAYS, _launches.QUEUES, _launches.DEPTH)),
     "collectives": Pass(_collectives.collectives, _collectives.TABLES),

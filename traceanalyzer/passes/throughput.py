@@ -254,7 +254,7 @@ def throughput(scope: Scope) -> Answer:
         "utilization": Frame.of_rows(UTILIZATION, utilization),
         "peaks": Frame.of_rows(PEAKS, limited.peaks.rows()),
     }
-    warnings += limited.peaks.unknown()
+    warnings += limited.peaks.unknown() if operators else []
     default = "kernels" if rollup or not operators else "operators"
     all_findings = [*_findings(rollup, totals), *findings]
     return Answer("throughput", frames, all_findings, warnings, default_table=default, notes=[scope.note()])
