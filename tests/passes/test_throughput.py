@@ -94,8 +94,8 @@ def test_kernels_longest_first_and_shares_of_the_time(ask):
     ]
     assert {row["sol_class"] for row in answer.rollup.rows()} == {"high_throughput"}
     assert answer.findings[0].text == (
-        "b takes 50.0 % of the profiled time in 1 launch; compute-bound: compute 86 %: nothing left to gain in this kernel,"
-        " only fewer operations help"
+        "b takes 50.0 % of the profiled time in 1 launch; compute-bound: compute 86 %: nothing left to gain in this"
+        " kernel, only fewer operations help"
     )
     assert answer.findings[1].text == "of the profiled time 100.0 % in compute-bound launches"
 
@@ -111,7 +111,8 @@ def test_the_rollup_has_means_by_time(ask):
     # Three quarters of the time of a have no class, for its memory throughput is missing.
     assert (a["class"], b["class"]) == (None, "memory_bound") and a["reason"].startswith("not in the file: memory")
     assert answer.findings[1].text == (
-        "of the profiled time 60.0 % of unknown limit, 20.0 % in compute-bound launches, 20.0 % in memory-bound launches"
+        "of the profiled time 60.0 % of unknown limit, 20.0 % in compute-bound launches,"
+        " 20.0 % in memory-bound launches"
     )
 
 
