@@ -36,6 +36,7 @@ class Entry:
 PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp8", "int8")
 """Precisions that a peak can be of; BF16 and FP16 have the same one."""
 _SAME_PEAK = {"fp16": "bf16"}
+_KEYS = {"names", "memory_gbs", "tflops", "link_gbs", "source"}
 MOST = 1e9
 """No peak in TFLOP/s or GB/s is larger."""
 
@@ -45,11 +46,14 @@ def precision_of_peak(precision: str) -> str:
     return _SAME_PEAK.get(precision, precision)
 
 
-def peaks_of(name: str | None, own: Sequence[Entry] = ()) -> Peaks | None:
-    """Peaks of the GPU of that name, those of `own` first; None where they are not known."""
-    if name is None:
-        return next((entry.peaks for entry in own if entry.names.fullmatch("")), None)
-    return next((entry.peaks for entry in (*own, *_known()) if entry.names.fullmatch(name)), None)
+def peaks_of(name: str | None) -> Peaks | None:
+    """Peaks of the GPU of that name by its data sheet; None where they are not known."""
+    return None if name is None else own_peaks_of(name, _known())
+
+
+def own_peaks_of(name: str | None, entries: Sequence[Entry]) -> Peaks | None:
+    """The first of some entries that fits the name of a GPU; None where none does."""
+    return next((entry.peaks for entry in entries if entry.names.fullmatch(name or "")), None)
 
 
 def fp32_lanes(compute_capability: str | None) -> int | None:
@@ -77,10 +81,13 @@ def read_peaks(path: Path) -> list[Entry]:
 
 
 def _own(path: Path, entry: dict[str, Any]) -> Entry:
+    if strange := set(entry) - _KEYS:
+        raise UsageError(f"--peaks {path}: [[gpu]] takes {', '.join(sorted(_KEYS))}, not {min(strange)}")
     tflops = entry.get("tflops", {})
     unknown = set(tflops) - {*PRECISIONS, *_SAME_PEAK} if isinstance(tflops, dict) else {"a single number"}
     if unknown:
-        raise UsageError(f"--peaks {path}: tflops = {{ ... }} takes {', '.join(PRECISIONS)}, not {min(unknown)}")
+        takes = ", ".join((*PRECISIONS, *_SAME_PEAK))
+        raise UsageError(f"--peaks {path}: tflops = {{ ... }} takes {takes}, not {min(unknown)}")
     tflops = {precision_of_peak(k): v for k, v in tflops.items()}
     numbers = {**tflops, "memory_gbs": entry.get("memory_gbs"), "link_gbs": entry.get("link_gbs")}
     for name, value in numbers.items():

@@ -19,7 +19,7 @@ from traceanalyzer.passes.limits.families import Family
 from traceanalyzer.passes.limits.kernel_families import family_of, tensor_cores
 from traceanalyzer.passes.limits.kernel_names import demangled, function_name, same_name
 from traceanalyzer.passes.limits.limit import by_use
-from traceanalyzer.passes.limits.profile import limit_of
+from traceanalyzer.passes.limits.profile import Extra, limit_of
 from traceanalyzer.passes.limits.roofline import roofline_of
 from traceanalyzer.passes.limits.sol import SolClass, sol_class
 from traceanalyzer.schema.kernel_tables import KERNEL_PROFILES
@@ -250,6 +250,8 @@ def test_estimated_limits():
     assert limit_of_estimate(Ideal(1_000_000, 1, 20_000, 810_000)).limit == "memory_bound"
     assert limit_of_estimate(Ideal(1_000_000, 1, 20_000, 640_000)).limit is None
     assert limit_of_estimate(Ideal(5_000, 2, 20, 100)).limit == "latency_bound"
+    assert limit_of_estimate(Ideal(1_000_000, 1, 20_000, 1_250_000)).limit is None  # caches serve it
+    assert limit_of_estimate(Ideal(1_000_000, 1, 1_240_000, 100_000)).limit is None  # Winograd
     unknown = limit_of_estimate(Ideal(1_000_000, 1, None, None))
     assert unknown.limit is None and "no peaks" in unknown.reason
     assert limit_of_estimate(Ideal(1_000_000, 1, None, 900_000)).limit == "memory_bound"
@@ -322,6 +324,8 @@ def test_peaks_by_attributes_of_the_device_come_before_the_data_sheet(tmp_path):
         ("gpu = 3", "no [[gpu]]"),
         ("[[gpu]]\ntflops = 3\n", "takes fp64, fp32"),
         ("[[gpu]]\ntflops = { fp7 = 3 }\n", "not fp7"),
+        ("[[gpu]]\nmemory_gb = 900\n", "not memory_gb"),
+        ("[[gpu]]\nname = 'V100'\nmemory_gbs = 900\n", "not name"),
         ("[[gpu]]\nmemory_gbs = -1\n", "memory_gbs = -1 is no peak"),
         ("[[gpu]]\nmemory_gbs = 'fast'\n", "is no peak"),
         ("[[gpu]]\nnames = '('\nmemory_gbs = 1\n", "no regular expression"),
@@ -412,6 +416,7 @@ def test_short_kernels_and_what_graphs_or_fusion_could_gain(tmp_path):
     # Launches 10 us apart on a thread that does nothing else; kernels of 3 us, so 7 us idle before each.
     for k in range(5):
         at = 10_000 * k
+        capture.event(EventKind.API_CALL, "cudaDeviceSynchronize", at, at + 2_000)
         capture.event(EventKind.OPERATOR, "aten::add", at + 2_000, at + 9_000).launch(at + 3_000, at + 6_000, k)
         capture.kernel(at + 8_000, at + 11_000, k, name="add")
     capture.launch(60_000, 61_000, 9).kernel(70_000, 90_000, 9, name="gemm")
@@ -419,7 +424,7 @@ def test_short_kernels_and_what_graphs_or_fusion_could_gain(tmp_path):
     (row,) = answer.short.rows()
     assert (row["kernel"], row["calls"], row["total_ns"], row["mean_ns"]) == ("add", 5, 15_000, 3_000)
     assert (row["gap_before_ns"], row["mean_gap_ns"]) == (4 * 7_000, 5_600)
-    # Each gap is 1 us in which nothing is open, 1 us inside the operator, the launch of 3 us, and 2 us until it starts.
+    # Each gap is 1 us inside a synchronisation, 1 us inside the operator, the launch of 3 us, 2 us until it starts.
     assert row["graph_gain_ns"] == 4 * 6_000 and row["fusion_gain_ns"] == 4 * 6_000 + 15_000
     assert any(finding.code == "short_kernels" and finding.cost_ns == 24_000 for finding in answer.findings)
 
@@ -520,3 +525,106 @@ def test_kernels_of_others_add_up_and_stay_within_the_peaks(path):
         if row["compute_share"] is not None and row["total_ns"] / row["kernels"] > 20_000:
             assert row["compute_share"] < 1.05, row
     json.dumps([list(answer.kernels.rows()), list(throughput.operators.rows())], allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("known", "extra", "limit", "words"),
+    [
+        # A pipe that counts as compute and as memory is full, and little arithmetic is done: loads and stores.
+        (
+            {"compute_pct": 83.1, "memory_pct": 83.1, "dram_pct": 9, "l1_pct": 84},
+            Extra(0.1),
+            "memory_bound",
+            "memory 83 % (L1 84 %)",
+        ),
+        ({"compute_pct": 83.1, "memory_pct": 83.1}, Extra(0.9), "compute_bound", "nothing left to gain"),
+        ({"compute_pct": 85, "memory_pct": 40}, Extra(0.1), "compute_bound", "but 10 % of its roofline"),
+        (
+            {"compute_pct": 85, "memory_pct": 40, "tensor_pct": 0.0, "kernel": "ampere_sgemm_128x64_nn"},
+            Extra(0.75),
+            "compute_bound",
+            "without tensor cores",
+        ),
+        (
+            {"compute_pct": 10, "memory_pct": 22, "waves_per_multiprocessor": 9, "theoretical_occupancy_pct": 50}
+            | {"occupancy_pct": 18, "registers_per_thread": 32},
+            Extra(None, {"blocks": 32, "registers": 64, "shared memory": 32, "warps": 64}),
+            "latency_bound",
+            "50 % at most (under 80 %), 18 % achieved, limited by blocks: larger blocks",
+        ),
+        (
+            {"compute_pct": 10, "memory_pct": 22, "waves_per_multiprocessor": 9, "theoretical_occupancy_pct": 50},
+            Extra(None, {"blocks": 32, "registers": 4, "shared memory": 32, "warps": 8}),
+            "latency_bound",
+            "limited by registers: fewer registers a thread",
+        ),
+    ],
+)
+def test_reasons_with_rooflines_and_block_limits(known, extra, limit, words):
+    one = profile(**known)
+    found = limit_of(one, sol_class(one["compute_pct"], one["memory_pct"], one["waves_per_multiprocessor"]), extra)
+    assert found.limit == limit and words in found.reason
+
+
+def test_operations_without_length_split_no_gap_before_a_kernel(tmp_path):
+    capture = Capture().kernel(0, 100, name="a").kernel(150, 150, name="mark").kernel(300, 400, name="b")
+    capture.kernel(300, 350, name="c", stream=9)
+    answer = ask(tmp_path, "kernels", capture)
+    # The gap 100-300 is that before the first operation that starts at its end; others of that instant have none.
+    assert {row["kernel"]: row["gap_before_ns"] for row in answer.kernels.rows()} == {
+        "a": 0,
+        "mark": 0,
+        "b": 200,
+        "c": 0,
+    }
+
+
+def test_kernels_of_graphs_gain_nothing_by_graphs(tmp_path):
+    capture = Capture().launch(0, 1_000, 1, name="cudaGraphLaunch")
+    for k in range(4):
+        capture.kernel(2_000 + 5_000 * k, 4_000 + 5_000 * k, 1, name="node")
+    (row,) = ask(tmp_path, "kernels", capture).short.rows()
+    assert (row["calls"], row["gap_before_ns"], row["graph_gain_ns"], row["fusion_gain_ns"]) == (4, 9_000, 0, 8_000)
+
+
+def test_what_the_program_does_between_launches_counts_in_short_gaps_only(tmp_path):
+    capture = Capture().event(EventKind.PYTHON_FRAME, "train.py(1): step", 0, 400_000)
+    for k, at in enumerate((0, 20_000, 300_000)):
+        capture.launch(at + 1_000, at + 2_000, k).kernel(at + 3_000, at + 5_000, k, name="add")
+    (row,) = ask(tmp_path, "kernels", capture).short.rows()
+    # Gaps of 18 us and of 278 us; of the second one only its launch of 1 us and 1 us until the kernel starts.
+    assert row["gap_before_ns"] == 18_000 + 278_000 and row["graph_gain_ns"] == 18_000 + 2_000
+
+
+def test_shares_of_sentences_and_tables_are_of_all_kernels(tmp_path):
+    capture = matmul(Capture().gpu("NVIDIA H200"), 0, 370_568, 1, dims=((8192, 4096), (4096, 4096)))
+    capture.communication(400_000, 400_000 + 370_568)
+    answer = ask(tmp_path, "kernels", capture)
+    assert [(r["family"], r["share"], r["class"]) for r in answer.families.rows()] == [
+        ("communication", 0.5, None),
+        ("matmul", 0.5, "compute_bound"),
+    ]
+    assert [(r["class"], r["share"]) for r in answer.limits.rows()] == [("communication", 0.5), ("compute_bound", 0.5)]
+    said = next(finding.text for finding in answer.findings if finding.code == "kernel_limits")
+    assert said.startswith("50.0 % of the kernel time") and said.endswith("communication takes 50.0 %")
+
+
+def test_a_kernel_has_the_class_of_most_of_its_launches_time(tmp_path):
+    store = store_of(tmp_path / "s.duckdb", Capture().kernel(0, 600, name="gelu"), run="job")
+    page = tmp_path / "kernels.csv"
+    # 1000 ns memory-bound, 2000 ns compute-bound, 3000 ns compute-bound: five sixths.
+    page.write_text(profiled_page(("gelu", 10, 85, 85), ("gelu", 85, 10, 10), ("gelu", 90, 10, 10)))
+    ingest([page], store, run="job")
+    with traceanalyzer.open(store) as traces:
+        (row,) = traces.kernels().kernels.rows()
+    assert (row["class"], row["class_share"]) == ("compute_bound", pytest.approx(5 / 6))
+    assert "(83 % of its profiled time)" in row["reason"]
+
+
+def test_a_file_of_peaks_that_fits_no_device_is_said(tmp_path):
+    peaks = tmp_path / "peaks.toml"
+    peaks.write_text("[[gpu]]\nnames = 'V100'\nmemory_gbs = 900\n")
+    answer = ask(tmp_path, "throughput", matmul(Capture().gpu("Tesla V100-PCIE"), 0, 1000, 1), peaks=str(peaks))
+    assert answer.warnings == [
+        f"--peaks {peaks}: its names fit no device here: Tesla V100-PCIE; names is matched with the whole name"
+    ]

@@ -114,6 +114,7 @@ def test_nothing_sampled_is_said(tmp_path):
         (Activity(95, 10, 0, 12), False, Reading.KERNEL_EFFICIENCY),
         (Activity(30, 10, 0, 12), False, Reading.FEW_SMS),
         (Activity(2, 1, 0, 1), True, Reading.STARVED),
+        (Activity(63, 20, 9, 12), False, Reading.FEW_SMS),
         (Activity(100, 59, 1, 58), False, Reading.MODERATE),
     ],
 )

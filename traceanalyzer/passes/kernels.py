@@ -89,16 +89,16 @@ FAMILIES = TableSpec(
 )
 LIMITS = TableSpec(
     "limits",
-    "The time of the kernels that are no communication, by what limits them; the shares of a device add up to 1.",
+    "The time of the kernels by what limits them; the shares of a device add up to 1.",
     (
         CAPTURE,
         RANK,
         DEVICE,
-        Column("class", Type.TEXT, "What limits them; null where it is not known."),
+        Column("class", Type.TEXT, "What limits them, or communication; null where it is not known."),
         _CLASS_SOURCE,
         Column("kernels", Type.INT64, "Different kernels.", Unit.COUNT),
         Column("total_ns", Type.INT64, "Sum of their durations.", Unit.NS),
-        Column("share", Type.FLOAT64, "Share of the time of kernels that are no communication.", Unit.SHARE),
+        Column("share", Type.FLOAT64, "Share of the summed kernel time of the device.", Unit.SHARE),
     ),
     cut=False,
 )
@@ -131,6 +131,8 @@ _DIRECTIONS = {
     CopyKind.PTOP: "PtoP",
 }
 
+_COLLECTIVES = "communication: links and other ranks limit it, which collectives tells"
+
 NAME_IN_FINDING = 100
 """Characters of a kernel's name in a sentence; some have thousands."""
 
@@ -148,7 +150,7 @@ def kernels(scope: Scope) -> Answer:
     rows: dict[str, list[tuple[Any, ...]]] = {spec.name: [] for spec in TABLES}
     findings: list[Finding] = []
     limited = Limited(scope)
-    kernel_ns: dict[tuple[int, int], int] = {}
+    timelines: dict[tuple[int, int], TimelineKernels] = {}
     graphs = cut = 0
     for device in scope.devices:
         chosen = chosen_operations(scope, device)
@@ -156,7 +158,7 @@ def kernels(scope: Scope) -> Answer:
         kernels_of_device = _kernel_rows(scope, device, chosen, timeline)
         rows["kernels"] += kernels_of_device
         rows["families"] += _family_rows(device, timeline)
-        kernel_ns[device.capture, device.device] = sum(kernel.ns for kernel in timeline.kernels.values())
+        timelines[device.capture, device.device] = timeline
         rows["limits"] += limit_rows(device, timeline)
         rows["short"] += short_kernels(scope, lambda: limited.tree, device, timeline)
         rows["operations"] += _copy_rows(scope, device, chosen)
@@ -176,7 +178,7 @@ def kernels(scope: Scope) -> Answer:
     answer = Answer(
         "kernels",
         {spec.name: Frame.of_rows(spec, rows[spec.name]) for spec in TABLES},
-        findings=[*_findings(scope, rows["kernels"]), *findings, *short_findings(scope, rows["short"], kernel_ns)],
+        findings=[*_findings(scope, rows["kernels"]), *findings, *short_findings(scope, rows["short"], timelines)],
         warnings=[*scope.warnings, *warmup_warning(scope), *limited.said],
         default_table="kernels",
         notes=[f"{scope.note()}; shares are of the summed kernel time of a device"],
@@ -249,10 +251,10 @@ def _limit_cells(kernel: KernelOnTimeline | None) -> tuple[Any, ...]:
     use, (tensor, evidence) = kernel.use, kernel.tensor_cores
     limit: tuple[Any, ...] = (None, None, NO_LIMIT, None, None, None)
     if kernel.is_communication:
-        limit = (None, None, "communication: collectives says how fast it is", None, None, None)
+        limit = (None, None, _COLLECTIVES, None, None, None)
     elif use is not None:
         reason = f"{use.limited.reason}{f' ({use.note})' if use.note else ''}"
-        covered = use.ns / kernel.ns if kernel.ns else None
+        covered = min(use.limit_ns / kernel.ns, 1.0) if kernel.ns else None
         known = use.limited.limit and use.limited.limit.value
         limit = (known, use.source.value, reason, use.compute_pct, use.memory_pct, covered)
     return (kernel.family.value, *limit, tensor, evidence, kernel.step_share, kernel.gap_before_ns)
@@ -267,7 +269,7 @@ def _family_rows(device: DeviceOfCapture, timeline: TimelineKernels) -> list[tup
             continue
         ns, use = sum(kernel.ns for kernel in mine), together(mine)
         tensor = sum(kernel.ns for kernel in mine if kernel.tensor_cores[0])
-        limit: tuple[Any, ...] = (None, None, None, None, None)
+        limit: tuple[Any, ...] = (None, None, _COLLECTIVES if family is Family.COMMUNICATION else NO_LIMIT, None, None)
         if use is not None:
             known = use.limited.limit and use.limited.limit.value
             limit = (known, use.source.value, use.limited.reason, use.compute_pct, use.memory_pct)

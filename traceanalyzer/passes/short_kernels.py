@@ -23,6 +23,10 @@ LEAST_SHARE = 0.01
 """Share of the kernel time that a gain has to be to be worth a sentence."""
 LAUNCHING = (Cause.FRAMEWORK, Cause.API_CALL, Cause.LAUNCH_CALL, Cause.LAUNCH_LATENCY, Cause.DEVICE_GAP)
 """Causes of idle time that a graph, or fewer launches, would take away."""
+BETWEEN = (Cause.PYTHON, Cause.RANGE, Cause.OUTSIDE_EVENTS, Cause.GIL_WAIT, Cause.GARBAGE_COLLECTION)
+"""The same where a gap is short: what the program does from one launch to the next."""
+MOST_BETWEEN_NS = 100_000
+"""A gap that is longer than this is more than the way from one launch to the next."""
 
 MOST_CHARGED = 1_000_000
 """Operations of a device up to which the gaps are charged: that takes some seconds for as many."""
@@ -45,7 +49,8 @@ SHORT = TableSpec(
             "graph_gain_ns",
             Type.INT64,
             "What a CUDA graph could gain at most: the part of these gaps in which the host prepared or made launches,"
-            " or the launch was under way. Null of devices with more than a million operations: --steps selects fewer.",
+            " or the launch was under way, and of gaps up to 100 us also what the program did in between; 0 of kernels"
+            " that are in a graph. Null of devices with more than a million operations: --steps selects fewer.",
             Unit.NS,
         ),
         Column(
@@ -88,22 +93,36 @@ def _launching(scope: Scope, tree: StackTree, device: DeviceOfCapture, wanted: I
     out = np.zeros(len(wanted), np.int64)
     for part in devices_with_gaps(replace(scope, devices=(device,)), tree):
         found = np.zeros(len(part.ops) + 1, np.int64)
+        brief = part.end - part.start <= MOST_BETWEEN_NS
         for pieces in part.pieces():
-            mine = np.isin(pieces.cause, LAUNCHING)
+            mine = np.isin(pieces.cause, LAUNCHING) | (np.isin(pieces.cause, BETWEEN) & brief[pieces.gap])
             np.add.at(found, part.next_op[pieces.gap[mine]], pieces.length[mine])
         order = np.argsort(part.ops.op_id, kind="stable")
         at = np.minimum(np.searchsorted(part.ops.op_id, wanted, sorter=order), max(len(order) - 1, 0))
         known = part.ops.op_id[order[at]] == wanted if len(order) else np.zeros(len(wanted), np.bool_)
         out[known] = found[order[at[known]]]
+    out[np.isin(wanted, _in_graphs(scope, device))] = 0
     return out
 
 
+def _in_graphs(scope: Scope, device: DeviceOfCapture) -> Ints:
+    """Operations of a device that a graph launched."""
+    got = scope.connection.execute(
+        """SELECT o.op_id FROM stored.gpu_ops o
+        LEFT JOIN stored.cpu_events e ON e.capture = o.capture AND e.event_id = o.launch_event_id
+        WHERE o.capture = ? AND o.device = ? AND (o.graph_node_id IS NOT NULL OR e.name IN (
+            SELECT name_id FROM stored.names WHERE regexp_matches(text, '^(cuda|cu|hip)GraphLaunch')))""",
+        [device.capture, device.device],
+    ).fetchnumpy()
+    return np.asarray(got["op_id"], np.int64)
+
+
 def short_findings(
-    scope: Scope, rows: list[tuple[object, ...]], kernel_ns: Mapping[tuple[int, int], int]
+    scope: Scope, rows: list[tuple[object, ...]], timelines: Mapping[tuple[int, int], TimelineKernels]
 ) -> list[Finding]:
     """What the short kernels of a device are together, where a graph could gain something worth it.
 
-    `kernel_ns` is the summed kernel time by (capture, device).
+    `timelines` are those of the devices, by (capture, device).
     """
     findings = []
     for device in scope.devices:
@@ -111,12 +130,16 @@ def short_findings(
         if any(row[9] is None for row in mine):
             continue
         calls, total, gap, gain = (sum(int(str(row[k])) for row in mine) for k in (4, 5, 7, 9))
-        if not gain or gain < LEAST_SHARE * kernel_ns.get((device.capture, device.device), 0):
+        timeline = timelines.get((device.capture, device.device))
+        if timeline is None or not gain or gain < LEAST_SHARE * timeline.whole_ns:
             continue
+        n_steps = timeline.n_steps
+        a_step = f", {format_value(gain / n_steps, Unit.NS)} a step" if n_steps else ""
         text = (
             f"{scope.whose(device)}: {counted(calls, 'call')} of kernels under {SHORT_NS // 1000} us take"
             f" {format_value(total, Unit.NS)}, with {format_value(gap, Unit.NS)} idle before them; as CUDA graphs they"
-            f" could gain {format_value(gain, Unit.NS)} at most, fused away {format_value(gain + total, Unit.NS)}"
+            f" could gain {format_value(gain, Unit.NS)} at most{a_step}, fused away"
+            f" {format_value(gain + total, Unit.NS)}; without a profiler launches are cheaper, and it is less"
         )
         findings.append(Finding("short_kernels", text, device.rank, gain))
     return findings

@@ -10,11 +10,17 @@ from traceanalyzer.passes.columns import CAPTURE, DEVICE, RANK
 from traceanalyzer.passes.kernel_averages import averaged_kernels
 from traceanalyzer.passes.limits.peaks import PEAKS
 from traceanalyzer.passes.limits.profiled import ProfiledLaunch
-from traceanalyzer.passes.limits.utilization import operator_rows, utilization_findings, utilization_row
+from traceanalyzer.passes.limits.utilization import (
+    operator_coverage,
+    operator_rows,
+    utilization_findings,
+    utilization_row,
+)
 from traceanalyzer.passes.limits.whole import Limited, coverage_finding, limit_findings
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kernel_tables import KERNEL_PROFILES
+from traceanalyzer.schema.kinds import EventKind
 from traceanalyzer.units import Unit, counted
 
 _PROFILE = KERNEL_PROFILES.by_name
@@ -246,7 +252,7 @@ def throughput(scope: Scope) -> Answer:
     rollup = _rollup(totals, averaged=not launches)
     operators, utilization, findings = _estimated(scope, limited)
     if not rollup and not operators:
-        warnings.append(f"no profiled launch, and no operators with shapes: {_HOW}")
+        warnings.append(_nothing(scope))
     frames = {
         "kernels": Frame.of_rows(KERNELS, [tuple(row[c.name] for c in KERNELS.columns) for row in launches]),
         "rollup": Frame.of_rows(ROLLUP, rollup),
@@ -271,6 +277,7 @@ def _estimated(scope: Scope, limited: Limited) -> tuple[list[tuple[Any, ...]], l
         operators += operator_rows(device, estimates)
         used = utilization_row(scope, device, estimates)
         utilization += [] if used is None else [used]
+        findings += operator_coverage(scope, device, estimates)
         findings += utilization_findings(scope, device, used)
         if limited.has_profiles:
             timeline = limited.kernels(device, chosen, estimates)
@@ -288,6 +295,16 @@ def _rollup(totals: dict[str, _Total], averaged: bool) -> list[tuple[Any, ...]]:
         )
         for kernel, t in sorted(totals.items(), key=lambda item: (-(item[1].total_ns or 0), item[0] or ""))
     ]
+
+
+def _nothing(scope: Scope) -> str:
+    """Why there is nothing to say, and what there is instead."""
+    shapes = f"kind = {int(EventKind.OPERATOR)} AND args IS NOT NULL"
+    if any(scope.holds("cpu_events", capture, shapes) for capture in scope.captures):
+        return "no profiled launch, and no kernel of an operator with shapes: graphs launched them, or nothing around"
+    sampled = any(scope.holds("metric_samples", capture) for capture in scope.captures)
+    beside = "; what GPU metrics say of each kernel is in kernels" if sampled else ""
+    return f"no profiled launch, and no operators with shapes: {_HOW}{beside}"
 
 
 _HOW = "ncu --import REPORT --csv --page raw prints launches, record_shapes=True of torch.profiler records shapes"

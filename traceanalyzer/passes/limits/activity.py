@@ -61,7 +61,7 @@ def reading_of(activity: Activity, *, idle: bool) -> tuple[Reading, str] | None:
     if sm is None or dram is None:
         return None
     if tensor is not None and tensor >= TENSOR_BUSY_PCT:
-        return Reading.TENSOR_BUSY, f"tensor pipe {tensor:.0f} %: tensor cores do the work, nothing to find here"
+        return Reading.TENSOR_BUSY, f"tensor pipe {tensor:.0f} %: tensor cores do most of the work"
     seen = f"SM active {sm:.0f} %, DRAM {dram:.0f} %"
     if sm < IDLE_PCT and dram < IDLE_PCT:
         what = "starved: the device waits for the host" if idle else "next to nothing runs although kernels are there"
@@ -73,12 +73,12 @@ def reading_of(activity: Activity, *, idle: bool) -> tuple[Reading, str] | None:
     if sm >= HIGH_PCT and max(dram, issue or 0, tensor or 0) < LITTLE_PCT:
         what = "warps are there, little is done: efficiency of the kernels"
         return Reading.KERNEL_EFFICIENCY, f"{_with_issue(seen, issue)}: {what}"
-    if sm < LOW_PCT and dram < LOW_PCT:
+    if sm < HIGH_PCT and dram < LOW_PCT and max(issue or 0, tensor or 0) < LITTLE_PCT:
         return (
             Reading.FEW_SMS,
             f"{_with_issue(seen, issue)}: kernels fill part of the multiprocessors, or of the time",
         )
-    return Reading.MODERATE, f"{_with_issue(seen, issue)}: no unit near its limit"
+    return Reading.MODERATE, f"{_with_issue(seen, issue)}: no unit near its limit in the mean of its kernels"
 
 
 def _with_issue(seen: str, issue: float | None) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from traceanalyzer.numeric.grouping import Groups, groups
 from traceanalyzer.passes.chosen import Chosen
-from traceanalyzer.passes.limits.families import Family
+from traceanalyzer.passes.limits.families import MATHEMATICS, Family
 from traceanalyzer.passes.limits.kernel_families import family_of, tensor_cores
 from traceanalyzer.passes.limits.launching_operators import NONE, LaunchedKernels, launched_kernels
 from traceanalyzer.passes.limits.limit import Limit, Limited
@@ -23,16 +23,17 @@ from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.passes.work.communication import collective_work
 from traceanalyzer.passes.work.estimate import Work, work_of
 from traceanalyzer.passes.work.kernel_types import element_of
+from traceanalyzer.schema.kinds import OpKind
 
 MEMORY_AT = 0.8
 """Share of the memory's peak from which on compulsory traffic alone makes a kernel memory-bound: copies reach 0.9."""
 COMPUTE_AT = 0.6
 """The same of arithmetic. Data sheets state it at a clock that a GPU under full load does not hold: on an H200 matrix
 products with the tensor pipe active 96 % of the time reach two thirds to four fifths of it."""
+TOO_MUCH = 1.05
+"""Share of a peak that cannot be: the estimate or the peak is not that of the kernel."""
 LATENCY_UNDER = 0.3
 """A kernel that reaches less than this of both, and is short, waits."""
-MATHEMATICS = frozenset({Family.MATMUL, Family.CONVOLUTION, Family.ATTENTION})
-"""Families whose operations are those of the model."""
 SHORT_NS = 10_000
 """A kernel that is shorter takes longer to start and end than to work."""
 
@@ -79,13 +80,17 @@ def limit_of_estimate(ideal: Ideal, family: Family | None = None) -> Limited:
     words = ", ".join(f"{name} {100 * share:.0f} %" for share, name in sorted(shares, reverse=True))
     seen = f"estimated: {words} of peak"
     by_compute, by_memory = (compute or 0) / COMPUTE_AT, (memory or 0) / MEMORY_AT
+    if (memory or 0) > TOO_MUCH:
+        return Limited(None, f"{seen}: more than memory delivers, so caches do, or the peak is wrong")
+    if (compute or 0) > TOO_MUCH:
+        return Limited(None, f"{seen}: fewer operations than estimated, as Winograd does, or the peak is wrong")
     if max(by_compute, by_memory) >= 1:
         limit = Limit.MEMORY_BOUND if by_memory > by_compute else Limit.COMPUTE_BOUND
         at = MEMORY_AT if by_memory > by_compute else COMPUTE_AT
         return Limited(limit, f"{seen} ({100 * at:.0f} % is near enough)")
     mean_ns = ideal.ns / max(ideal.n_kernels, 1)
     if max(compute or 0, memory or 0) < LATENCY_UNDER and mean_ns < SHORT_NS:
-        return Limited(Limit.LATENCY_BOUND, f"{seen}, kernels of {mean_ns / 1000:.1f} us: too short to get there")
+        return Limited(Limit.LATENCY_BOUND, f"{seen}, kernels of {mean_ns:,.0f} ns: too short to get there")
     return Limited(None, f"{seen}, near neither: instruction issue, caches or latency")
 
 
@@ -116,7 +121,7 @@ class Estimates:
 
     `operators` has the calls by operator and arguments; `of_kernel` the kernels, by the number of their name, whose
     operators launch no kernel of another name, so that the work of a call is theirs, and `family_of_kernel` their
-    families; `kernel_ns` is the time of all kernels.
+    families; `kernel_ns` is the time of all kernels, `with_operator_ns` that of those that operators launched.
     """
 
     def __init__(self, scope: Scope, device: DeviceOfCapture, chosen: Chosen, peaks: DevicePeaks) -> None:
@@ -126,9 +131,10 @@ class Estimates:
         self.family_of_kernel: dict[int, Family] = {}
         launched = launched_kernels(scope, device.capture, chosen)
         self.kernel_ns = launched.kernel_ns
-        every = (launched.op_name, launched.args, launched.kernel, launched.other[0])
+        self.with_operator_ns = int(launched.ns.sum())
+        every = (launched.op_name, launched.args, launched.kernel)
         self._texts = scope.texts(np.unique(np.concatenate(every)).tolist())
-        self._mathematics_ns = self._by_name(launched.kernel, launched.ns) + self._by_name(*launched.other)
+        self._scope = scope
         self._op_id = launched.op_id
         self._of_op = np.zeros(len(launched.op_id), np.intp)
         self._call_flop = np.zeros(len(launched.op_id))
@@ -172,16 +178,20 @@ class Estimates:
                 self.of_kernel[kernel].add(self._ideal(found, int(n_calls[k]), int(n_kernels[k]), int(ns[k])))
                 self.family_of_kernel.setdefault(kernel, found.work.family)
 
-    def _by_name(self, kernel: Ints, ns: Ints) -> int:
-        """Time of kernels whose names say that they are of the model's arithmetic."""
-        names, row = np.unique(kernel, return_inverse=True)
-        mine = [family_of(self._texts.get(name, "")) in MATHEMATICS for name in names.tolist()]
-        return int(ns[np.array(mine, np.bool_)[row.reshape(-1)]].sum()) if len(names) else 0
-
-    def estimated_share(self) -> float:
-        """Share of the time of kernels of matrix products, convolutions and attention that an estimate is known of."""
-        known = sum(f.ideal.ns for f in self.operators if f.work is not None and f.work.family in MATHEMATICS)
-        return min(known / self._mathematics_ns, 1.0) if self._mathematics_ns else 1.0
+    def estimated_share(self, ops: Operations, steps: Ints) -> float:
+        """Share of the time of kernels of the model's arithmetic, by their names, launched in some steps, that an
+        estimate is known of; 1 without any.
+        """
+        in_steps = (ops.kind == int(OpKind.KERNEL)) & np.isin(ops.step, steps)
+        names, row = np.unique(ops.name[in_steps], return_inverse=True)
+        texts = self._scope.texts(names.tolist())
+        by_name = np.array([family_of(texts.get(name, "")) in MATHEMATICS for name in names.tolist()], np.bool_)
+        known = [f.work is not None and f.work.family in MATHEMATICS for f in self.operators]
+        estimated = self._op_id[np.array(known, np.bool_)[self._of_op]] if len(self._of_op) else self._op_id
+        is_known = np.isin(ops.op_id[in_steps], estimated)
+        wanted = is_known | (by_name[row.reshape(-1)] if len(names) else False)
+        ns = (ops.end - ops.start)[in_steps]
+        return float(ns[is_known].sum() / ns[wanted].sum()) if ns[wanted].sum() else 1.0
 
     def of_steps(self, ops: Operations, steps: Ints) -> dict[str | None, tuple[float, Peak | None]]:
         """Operations of the model's arithmetic that were launched in some steps, by precision, with its peak."""
@@ -200,7 +210,18 @@ class Estimates:
         work = work_of(op, text)
         if work is not None and work.dtype is None and (element := element_of(kernel)) is not None:
             work = work_of(op, text, element)
-        return OperatorWork(op, text, work, n_calls, None if work is None else _precision_of_peak(work, kernel))
+        return OperatorWork(op, text, work, n_calls, None if work is None else self._precision(work, kernel))
+
+    def _precision(self, work: Work, kernel: str) -> str | None:
+        """The precision whose peak the arithmetic of a call has: elementwise work is done in single precision.
+
+        Matrix products of single precision may use tensor cores, as TF32: the name of the kernel tells.
+        """
+        if work.family not in MATHEMATICS:
+            return "fp64" if work.dtype == "fp64" else "fp32"
+        if work.dtype == "fp32" and tensor_cores(kernel, work.family)[0] and self.peaks.of("tf32") is not None:
+            return "tf32"
+        return work.dtype
 
     def _ideal(self, found: OperatorWork, n_calls: int, n_kernels: int, ns: int) -> Ideal:
         """Time of some kernels of an operator, and what the work of their calls would take at the peaks."""
@@ -208,21 +229,9 @@ class Estimates:
         if work is None:
             return Ideal(ns, n_kernels, None, None)
         peak, memory = self.peaks.of(found.peak_precision), self.peaks.memory
-        compute_ns = work.flop * n_calls / peak.per_s * 1e9 if peak is not None else None if work.flop else 0.0
+        compute_ns = None if peak is None else work.flop * n_calls / peak.per_s * 1e9
         moved = (work.bytes_read + work.bytes_written) * n_calls
         return Ideal(ns, n_kernels, compute_ns, None if memory is None else moved / memory.per_s * 1e9)
-
-
-def _precision_of_peak(work: Work, kernel: str) -> str | None:
-    """The precision whose peak the arithmetic of a call has: elementwise work is done in single precision.
-
-    Matrix products of single precision may use tensor cores, as TF32: the name of the kernel tells.
-    """
-    if work.family not in MATHEMATICS:
-        return "fp64" if work.dtype == "fp64" else "fp32"
-    if work.dtype == "fp32" and tensor_cores(kernel, work.family)[0]:
-        return "tf32"
-    return work.dtype
 
 
 def _collectives(scope: Scope, device: DeviceOfCapture, chosen: Chosen, peaks: DevicePeaks) -> list[OperatorWork]:

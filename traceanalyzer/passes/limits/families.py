@@ -18,3 +18,7 @@ class Family(StrEnum):
     OPTIMIZER = "optimizer"
     COMMUNICATION = "communication"
     OTHER = "other"
+
+
+MATHEMATICS = frozenset({Family.MATMUL, Family.CONVOLUTION, Family.ATTENTION})
+"""Families whose operations are those of a model, and that tensor cores can do."""

@@ -8,7 +8,7 @@ other, and of tensor cores it is said that the name does not tell.
 import re
 from functools import lru_cache
 
-from traceanalyzer.passes.limits.families import Family
+from traceanalyzer.passes.limits.families import MATHEMATICS, Family
 
 _FAMILIES = (
     (Family.COMMUNICATION, r"nccl|rccl|nvshmem|msccl|::ep::|all_?reduce_kernel|cross_device_reduce"),
@@ -57,8 +57,6 @@ _TENSOR = re.compile(
 _NOT_TENSOR = re.compile(
     r"(?:pre|post)process|simt|scudnn|[sd]gemm|gemv|gemmk1|splitKreduce|_f32f32_f32f32_f32_", re.IGNORECASE
 )
-_MATHEMATICS = frozenset({Family.MATMUL, Family.CONVOLUTION, Family.ATTENTION})
-"""Families that tensor cores can do."""
 _LONGEST = 4000
 """Characters of a name that are looked at."""
 
@@ -78,7 +76,7 @@ def family_of(kernel: str) -> Family:
 def tensor_cores(kernel: str, family: Family) -> tuple[bool | None, str]:
     """Whether a kernel uses tensor cores as far as its name tells, and the part of the name that tells it."""
     name = kernel[:_LONGEST]
-    if family not in _MATHEMATICS and family is not Family.OTHER:
+    if family not in MATHEMATICS and family is not Family.OTHER:
         return False, f"{family.value} needs none"
     no = _NOT_TENSOR.search(name)
     if no is not None and "tensorop_" not in name:

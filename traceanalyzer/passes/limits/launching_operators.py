@@ -18,8 +18,7 @@ NONE = -1
 class LaunchedKernels:
     """Kernels that operators launched: their numbers, names and times, and of each the call of the operator.
 
-    `event` numbers the call, `op_name` and `args` are its name and arguments. `kernel_ns` is the time of all kernels,
-    and `other` the names and times of those that no operator launched and that are no communication.
+    `event` numbers the call, `op_name` and `args` are its name and arguments. `kernel_ns` is the time of all kernels.
     """
 
     op_id: Ints
@@ -29,7 +28,6 @@ class LaunchedKernels:
     op_name: Ints
     args: Ints
     kernel_ns: int
-    other: tuple[Ints, Ints]
 
 
 def launched_kernels(scope: Scope, capture: int, chosen: Chosen) -> LaunchedKernels:
@@ -45,7 +43,7 @@ def launched_kernels(scope: Scope, capture: int, chosen: Chosen) -> LaunchedKern
     whole = int(rows[0]) if rows and rows[0] is not None else 0
     if not scope.holds("cpu_events", capture, f"kind = {int(EventKind.OPERATOR)} AND args IS NOT NULL"):
         none = np.zeros(0, np.int64)
-        return LaunchedKernels(none, none, none, none, none, none, whole, (none, none))
+        return LaunchedKernels(none, none, none, none, none, none, whole)
     got = scope.connection.execute(
         f"""SELECT o.op_id, coalesce(o.name, {NONE})::BIGINT AS kernel, o.end_ns - o.start_ns AS ns,
             coalesce(e.parent_id, {NONE})::BIGINT AS at
@@ -60,7 +58,7 @@ def launched_kernels(scope: Scope, capture: int, chosen: Chosen) -> LaunchedKern
     inside = row != NONE
     event, name, args = (column[row[inside]] for column in (operators.event, operators.name, operators.args))
     parts = (op_id[inside], kernel[inside], ns[inside], event, name, args)
-    return LaunchedKernels(*parts, whole, (kernel[~inside], ns[~inside]))
+    return LaunchedKernels(*parts, whole)
 
 
 class _Operators:

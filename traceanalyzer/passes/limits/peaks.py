@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from traceanalyzer.hardware import Entry, fp32_lanes, peaks_of, precision_of_peak, read_peaks
+from traceanalyzer.hardware import Entry, fp32_lanes, own_peaks_of, peaks_of, precision_of_peak, read_peaks
 from traceanalyzer.passes.answer import TableSpec
 from traceanalyzer.passes.columns import CAPTURE, DEVICE, RANK
 from traceanalyzer.passes.scope import Scope
@@ -90,7 +90,7 @@ class KnownPeaks:
             arithmetic["fp32"] = Peak(float(multiprocessors) * lanes * _LANE_FLOP * clock_hz, how)
         if bandwidth:
             memory = Peak(float(bandwidth), f"{source}: memory bandwidth of the device")
-        if (own := peaks_of(name, self._own)) is not None and self._own and own is not sheet:
+        if (own := own_peaks_of(name, self._own)) is not None:
             arithmetic |= {k: Peak(v * 1e12, f"--peaks: {own.source}") for k, v in own.tflops.items()}
             memory = memory if own.memory_gbs is None else Peak(own.memory_gbs * 1e9, f"--peaks: {own.source}")
         return DevicePeaks(name, memory, arithmetic)
@@ -110,7 +110,11 @@ class KnownPeaks:
         return out
 
     def unknown(self) -> list[str]:
-        """Says of which devices that were asked about no peak is known."""
+        """Says of which devices that were asked about no peak is known, and where a file of the user's fits none."""
+        given = self._scope.selection.peaks
+        if given and self._known and not any(own_peaks_of(p.name, self._own) for p in self._known.values()):
+            devices = ", ".join(sorted({p.name or "without a name" for p in self._known.values()}))
+            return [f"--peaks {given}: its names fit no device here: {devices}; names is matched with the whole name"]
         names = sorted({p.name or "a device without a name" for p in self._known.values() if not p.arithmetic})
         return [
             f"no peaks of {name} are known, so what its kernels reach of them is not told; --peaks FILE gives them"

@@ -3,8 +3,8 @@
 from typing import Any
 
 from traceanalyzer.passes.kernel_pages import each_launch_once
-from traceanalyzer.passes.limits.profile import limit_of
-from traceanalyzer.passes.limits.roofline import metrics_of_rooflines, roofline_of
+from traceanalyzer.passes.limits.profile import Extra, limit_of
+from traceanalyzer.passes.limits.roofline import BLOCK_LIMITS, metrics_of_limits, roofline_of
 from traceanalyzer.passes.limits.sol import sol_class, stated_class
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.schema.kernel_tables import KERNEL_PROFILES
@@ -19,7 +19,7 @@ def profiled_launches(scope: Scope) -> tuple[list[ProfiledLaunch], list[str]]:
     A launch that several pages of a report hold is there once, with what any of them tells.
     """
     profiles, said = each_launch_once(scope, _profiles(scope))
-    metrics = metrics_of_rooflines(scope) if profiles else {}
+    metrics = metrics_of_limits(scope) if profiles else {}
     rows = [_row(profile, metrics.get((profile["capture"], profile["launch"]), {})) for profile in profiles]
     return sorted(rows, key=_longest_first), said
 
@@ -46,8 +46,9 @@ def _row(profile: dict[str, Any], metrics: dict[str, float]) -> dict[str, Any]:
     stated = stated_class(profile["nvidia_verdict"])
     computed = sol_class(profile["compute_pct"], profile["memory_pct"], profile["waves_per_multiprocessor"])
     kind = stated or computed
-    limited = limit_of(profile, kind)
     roofline = roofline_of(profile, metrics)
+    block_limits = {BLOCK_LIMITS[name]: value for name, value in metrics.items() if name in BLOCK_LIMITS}
+    limited = limit_of(profile, kind, Extra(roofline.reached, block_limits))
     return {
         **profile,
         **{name: getattr(roofline, name) for name in _OF_ROOFLINE},

@@ -31,6 +31,8 @@ _WANTED = "|".join(
         r"sm__ops_path_tensor_op_\w+\.sum(?:\.peak_sustained_elapsed\.per_second)?",
         r"dram__bytes\.sum\.peak_sustained",
         r"dram__cycles_elapsed\.avg\.per_second",
+        r"launch__occupancy_limit_(?:blocks|registers|shared_mem|warps|barriers)",
+        r"Block Limit (?:SM|Registers|Shared Mem|Warps|Barriers)",
     ]
 )
 
@@ -50,8 +52,23 @@ class Roofline:
     reached: float | None = None
 
 
-def metrics_of_rooflines(scope: Scope) -> dict[tuple[int, int], dict[str, float]]:
-    """Metrics that rooflines need by (capture, launch), in base units, by their names."""
+BLOCK_LIMITS = {
+    "launch__occupancy_limit_blocks": "blocks",
+    "launch__occupancy_limit_registers": "registers",
+    "launch__occupancy_limit_shared_mem": "shared memory",
+    "launch__occupancy_limit_warps": "warps",
+    "launch__occupancy_limit_barriers": "barriers",
+    "Block Limit SM": "blocks",
+    "Block Limit Registers": "registers",
+    "Block Limit Shared Mem": "shared memory",
+    "Block Limit Warps": "warps",
+    "Block Limit Barriers": "barriers",
+}
+"""What limits the blocks of a multiprocessor, by the name or the label of the metric that says how many it leaves."""
+
+
+def metrics_of_limits(scope: Scope) -> dict[tuple[int, int], dict[str, float]]:
+    """Metrics beside the typed ones that limits need, by (capture, launch), in base units, by their names."""
     names = scope.connection.execute(
         "SELECT name_id, regexp_extract(text, $1, 1) FROM stored.names WHERE regexp_matches(text, $1)",
         [rf"(?:^|\()({_WANTED})\)?$"],
@@ -69,7 +86,7 @@ def metrics_of_rooflines(scope: Scope) -> dict[tuple[int, int], dict[str, float]
 
 
 def roofline_of(profile: Mapping[str, Any], metrics: Mapping[str, float]) -> Roofline:
-    """Where a launch stands, from its typed columns and the metrics that `metrics_of_rooflines` has of it."""
+    """Where a launch stands, from its typed columns and the metrics that `metrics_of_limits` has of it."""
     tensor_flop = sum(value for name, value in metrics.items() if _TENSOR.fullmatch(name)) or None
     duration_ns, dram_bytes = profile["duration_ns"], _dram_bytes(profile)
     flop, peak = (tensor_flop, _tensor_peak(metrics)) if tensor_flop else (profile["flop"], _fma_peak(metrics))

@@ -18,8 +18,9 @@ from traceanalyzer.passes.limits.profiled import ProfiledLaunch
 from traceanalyzer.passes.limits.sampled import activity_of, alone, is_activity, load_series
 from traceanalyzer.passes.operations import NULL, Ints, Operations, load_operations
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
-from traceanalyzer.passes.step_marks import device_steps, with_steps
+from traceanalyzer.passes.step_marks import DeviceSteps, device_steps, with_steps
 from traceanalyzer.schema.kinds import Lane, OpKind
+from traceanalyzer.units import counted
 
 LEAST_TENSOR_PCT = 1.0
 """Activity of the tensor pipe from which on a kernel is said to use it."""
@@ -29,7 +30,8 @@ LEAST_TENSOR_PCT = 1.0
 class Use:
     """How much of compute and of memory kernels use, in percent, and what limits them, by one source.
 
-    `ns` is the time of the kernels that it speaks of. `tensor_pct` is null where the source does not measure it.
+    `ns` is the time of the kernels that it speaks of, and `in_limit_ns` the part of it that is limited so, where that
+    is not all of it. `tensor_pct` is null where the source does not measure it.
     """
 
     source: LimitSource
@@ -41,6 +43,12 @@ class Use:
     compute: str = "compute"
     ideal: Ideal | None = None
     note: str = ""
+    in_limit_ns: float | None = None
+
+    @property
+    def limit_ns(self) -> float:
+        """Time of the kernels that the limit is of."""
+        return self.ns if self.in_limit_ns is None else self.in_limit_ns
 
 
 @dataclass(slots=True)
@@ -93,7 +101,9 @@ class TimelineKernels:
             for values in (np.ones(len(row)), lengths[kernel], self.gaps_before[kernel])
         )
         communication = set(np.unique(ops.name[kernel & (ops.lane == int(Lane.COMMUNICATION))]).tolist())
-        in_steps = self._step_shares(ops, kernel, names)
+        steps = device_steps(ops)
+        self.n_steps = len(steps)
+        in_steps = self._step_shares(ops, kernel, names, steps)
         uses: dict[int, list[Use]] = defaultdict(list)
         for source in (
             _profiled(scope, chosen, texts, profiles),
@@ -114,9 +124,8 @@ class TimelineKernels:
             )
 
     @staticmethod
-    def _step_shares(ops: Operations, kernel: NDArray[np.bool_], names: Ints) -> dict[int, float]:
+    def _step_shares(ops: Operations, kernel: NDArray[np.bool_], names: Ints, steps: DeviceSteps) -> dict[int, float]:
         """Of each kernel the share of the device steps that those launched in steps take."""
-        steps = device_steps(ops)
         whole = int((steps.end - steps.start).sum())
         if not whole:
             return {}
@@ -125,14 +134,14 @@ class TimelineKernels:
         return dict(zip(names.tolist(), (ns / whole).tolist(), strict=True))
 
     def known_by(self, source: LimitSource) -> int:
-        """Time of kernels, of those that are no communication, that a source speaks of."""
-        mine = [kernel for kernel in self.kernels.values() if not kernel.is_communication]
-        return sum(min(use.ns, kernel.ns) for kernel in mine for use in kernel.uses if use.source is source)
+        """Time of kernels that a source speaks of."""
+        uses = ((kernel, use) for kernel in self.kernels.values() for use in kernel.uses)
+        return sum(min(use.ns, kernel.ns) for kernel, use in uses if use.source is source)
 
     @property
-    def ns(self) -> int:
-        """Summed time of the kernels that are no communication."""
-        return sum(kernel.ns for kernel in self.kernels.values() if not kernel.is_communication)
+    def whole_ns(self) -> int:
+        """Summed time of all kernels."""
+        return sum(kernel.ns for kernel in self.kernels.values())
 
 
 def _in_steps(scope: Scope, ops: Operations) -> NDArray[np.bool_]:
@@ -145,10 +154,11 @@ def _in_steps(scope: Scope, ops: Operations) -> NDArray[np.bool_]:
 
 def _gaps_before(ops: Operations) -> Ints:
     """Of each operation how long the device was idle directly before it."""
-    if not len(ops):
-        return np.zeros(0, np.int64)
-    reach = np.maximum.accumulate(ops.end)
-    return np.append(0, np.maximum(ops.start[1:] - reach[:-1], 0))
+    start, end = ops.gaps()
+    out = np.zeros(len(ops), np.int64)
+    # Of several operations that start together the first one ends the gap, as it does where gaps are charged.
+    out[np.searchsorted(ops.start, end, side="left")] = end - start
+    return out
 
 
 def _profiled(scope: Scope, chosen: Chosen, texts: dict[int, str], profiles: Profiles) -> dict[int, Use]:
@@ -171,22 +181,32 @@ def _profiled(scope: Scope, chosen: Chosen, texts: dict[int, str], profiles: Pro
 
 def _of_launches(parts: Sequence[tuple[int, list[ProfiledLaunch], MatchedBy]]) -> Use:
     """One kernel by its profiled launches: the limit that most of its time has, and means weighted by that time."""
-    times: dict[str | None, int] = defaultdict(int)
+    times: dict[str | None, float] = defaultdict(float)
     example: dict[str | None, ProfiledLaunch] = {}
     for ns, launches, _ in parts:
-        launch = max(launches, key=lambda each: each["duration_ns"] or 0)
-        times[launch["class"]] += ns
-        example.setdefault(launch["class"], launch)
+        profiled = sum(launch["duration_ns"] or 1 for launch in launches)
+        for launch in sorted(launches, key=lambda each: -(each["duration_ns"] or 0)):
+            times[launch["class"]] += ns * (launch["duration_ns"] or 1) / profiled
+            example.setdefault(launch["class"], launch)
     most = max(times, key=lambda kind: (times[kind], kind or ""))
-    whole = sum(times.values())
+    whole = sum(ns for ns, _, _ in parts)
     reason = str(example[most]["reason"])
-    if most is not None and times[most] < whole:
+    if len(times) > 1:
         reason += f" ({100 * times[most] / whole:.0f} % of its profiled time)"
     by = {matched for _, _, matched in parts}
     loose = [] if by == {MatchedBy.GEOMETRY} else ["matched by " + ", ".join(sorted(b.value for b in by))]
     compute, memory, tensor = (_mean(parts, name) for name in ("compute_pct", "memory_pct", "tensor_pct"))
     limit = None if most is None else Limit(most)
-    return Use(LimitSource.NCU, whole, Limited(limit, reason), compute, memory, tensor, note="; ".join(loose))
+    return Use(
+        LimitSource.NCU,
+        whole,
+        Limited(limit, reason),
+        compute,
+        memory,
+        tensor,
+        note="; ".join(loose),
+        in_limit_ns=times[most],
+    )
 
 
 def _mean(parts: Sequence[tuple[int, list[ProfiledLaunch], MatchedBy]], column: str) -> float | None:
@@ -202,12 +222,15 @@ def _mean(parts: Sequence[tuple[int, list[ProfiledLaunch], MatchedBy]], column: 
 def _sampled(scope: Scope, ops: Operations, kernel: NDArray[np.bool_]) -> dict[int, Use]:
     """What samples say of kernels: those during which one kernel ran, and nothing else."""
     means: dict[int, dict[str, float | None]] = defaultdict(dict)
+    counts: dict[int, int] = defaultdict(int)
     for series in load_series(scope, ops.device.capture, ops.device.device, is_activity):
         samples, op = alone(series.times, ops.start, ops.end)
         good = kernel[op] & ~np.isnan(series.value[samples])
         samples, name = samples[good], ops.name[op[good]]
         for one in np.unique(name).tolist():
-            means[one][series.metric] = float(series.value[samples[name == one]].mean())
+            mine = samples[name == one]
+            means[one][series.metric] = float(series.value[mine].mean())
+            counts[one] = max(counts[one], len(mine))
     out = {}
     for one, found in means.items():
         activity = activity_of(found)
@@ -216,7 +239,9 @@ def _sampled(scope: Scope, ops: Operations, kernel: NDArray[np.bool_]) -> dict[i
             compute_pct, memory_pct, compute = both
             limited = by_use(compute_pct, memory_pct, compute, "DRAM read and write")
             out[one] = Use(
-                LimitSource.GPU_METRICS, ns, limited, compute_pct, memory_pct, activity.tensor_pct, compute=compute
+                *(LimitSource.GPU_METRICS, ns, limited, compute_pct, memory_pct, activity.tensor_pct),
+                compute=compute,
+                note=counted(counts[one], "sample"),
             )
     return out
 
@@ -236,6 +261,7 @@ def _estimated(ideal: Ideal) -> Use:
 def together(kernels: Sequence[KernelOnTimeline]) -> Use | None:
     """What limits several kernels as one: by the source that knows most of their time, each with its time."""
     by_source: dict[LimitSource, list[tuple[int, Use]]] = defaultdict(list)
+    kernels = [kernel for kernel in kernels if not kernel.is_communication]
     for kernel in kernels:
         for use in kernel.uses:
             if use.compute_pct is not None and use.memory_pct is not None:
@@ -245,6 +271,17 @@ def together(kernels: Sequence[KernelOnTimeline]) -> Use | None:
     best = list(LimitSource)
     source = max(by_source, key=lambda s: (sum(ns for ns, _ in by_source[s]), -best.index(s)))
     parts = by_source[source]
+    found = _together(source, parts)
+    every, known = sum(kernel.ns for kernel in kernels), sum(ns for ns, _ in parts)
+    if 2 * known < every:
+        found.limited = Limited(None, f"{found.limited.reason}; known of {100 * known / every:.0f} % of its time only")
+    elif known < every:
+        reason = f"{found.limited.reason}; known of {100 * known / every:.0f} % of its time"
+        found.limited = Limited(found.limited.limit, reason)
+    return found
+
+
+def _together(source: LimitSource, parts: list[tuple[int, Use]]) -> Use:
     if source is LimitSource.ESTIMATED:
         ideal = Ideal()
         for _, use in parts:

@@ -9,12 +9,18 @@ import json
 from typing import Any
 
 from traceanalyzer.passes.answer import Finding
-from traceanalyzer.passes.limits.estimates import MATHEMATICS, Estimates, OperatorWork, limit_of_estimate
+from traceanalyzer.passes.limits.estimates import Estimates, OperatorWork, limit_of_estimate
+from traceanalyzer.passes.limits.families import MATHEMATICS
 from traceanalyzer.passes.operations import load_operations
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.passes.step_marks import counted_steps, device_steps, with_steps
 from traceanalyzer.units import Unit, counted, format_value
 
+WHOLE = 0.999
+"""Share of the time from which on nothing is said of what has no estimate."""
+LARGE_FLOP = 1e11
+LEAST_REST = 0.02
+"""Share of the kernel time without operators from which on it is said."""
 _LONGEST = 200
 """Characters of shapes that are listed."""
 
@@ -89,7 +95,7 @@ def utilization_row(scope: Scope, device: DeviceOfCapture, estimates: Estimates)
     precisions = ", ".join(sorted(precision or "unknown" for precision in in_steps))
     return (
         *(device.capture, device.rank, device.device, n_steps, ns / n_steps, flop / n_steps),
-        *(flop / ns / 1e3 if ns else None, mfu, precisions, estimates.estimated_share()),
+        *(flop / ns / 1e3 if ns else None, mfu, precisions, estimates.estimated_share(ops, steps.step[counted_ones])),
     )
 
 
@@ -99,9 +105,31 @@ def utilization_findings(scope: Scope, device: DeviceOfCapture, row: tuple[Any, 
         return []
     steps, step_ns, flop, tflops, mfu, precisions, known = row[3:]
     reached = "" if mfu is None else f", {format_value(mfu, Unit.SHARE)} of the peak (MFU)"
+    wrong = ": more than can be, so the peak is wrong" if mfu is not None and mfu > 1 else ""
+    least = known < WHOLE
+    rest = (
+        f"; {format_value(1 - known, Unit.SHARE)} of such kernels' time has no estimate and counts as none"
+        if least
+        else ""
+    )
+    work, rate = f"{flop / 1e9:,.3g} GFLOP", f"{tflops * 1e3:,.3g} GFLOP/s"
+    if flop >= LARGE_FLOP:
+        work, rate = f"{flop / 1e12:,.2f} TFLOP", f"{tflops:,.0f} TFLOP/s"
     text = (
-        f"{scope.whose(device)}: {flop / 1e12:.2f} TFLOP a step of {format_value(step_ns, Unit.NS)} in"
-        f" {counted(steps, 'step')}, {tflops:.0f} TFLOP/s{reached}; estimated from shapes, {precisions},"
-        f" known of {format_value(known, Unit.SHARE)} of such kernels"
+        f"{scope.whose(device)}: {'at least ' if least else ''}{work} a step of {format_value(step_ns, Unit.NS)} in"
+        f" {counted(steps, 'step')}, {rate}{reached}{wrong}; estimated from shapes, {precisions}{rest}"
     )
     return [Finding("utilization", text, device.rank, None)]
+
+
+def operator_coverage(scope: Scope, device: DeviceOfCapture, estimates: Estimates) -> list[Finding]:
+    """How much of the kernel time of a device is not that of operators, where that is a part worth telling."""
+    rest = estimates.kernel_ns - estimates.with_operator_ns
+    if not estimates.with_operator_ns or rest < LEAST_REST * estimates.kernel_ns:
+        return []
+    share = format_value(rest / estimates.kernel_ns, Unit.SHARE)
+    text = (
+        f"{share} of the kernel time of {scope.whose(device)} is not that of operators: communication, graphs, kernels"
+        " that were launched before recording began, or outside of any operator"
+    )
+    return [Finding("without_operator", text, device.rank, rest)]

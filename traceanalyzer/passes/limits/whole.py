@@ -20,6 +20,8 @@ from traceanalyzer.units import Unit, format_value
 NO_LIMIT = "nothing tells: no ncu profile of it, no samples while it ran alone, no shapes of its operator"
 MOST_NAMED = 5
 """Kernels that a sentence names."""
+COMMUNICATION = "communication"
+"""Stands in the place of a limit for kernels that links and other ranks limit."""
 NAME_IN_SENTENCE = 60
 LEAST_FAMILY = 0.05
 """Share of the kernel time from which on a family is named."""
@@ -68,46 +70,42 @@ class Limited:
 def _by_limit(timeline: TimelineKernels) -> dict[tuple[Limit | None, LimitSource | None], list[KernelOnTimeline]]:
     found: dict[tuple[Limit | None, LimitSource | None], list[KernelOnTimeline]] = defaultdict(list)
     for kernel in timeline.kernels.values():
-        if not kernel.is_communication:
-            use = kernel.use
-            known = use is not None and use.limited.limit is not None
-            found[(use.limited.limit, use.source) if use is not None and known else (None, None)].append(kernel)
+        use = kernel.use
+        known = use is not None and use.limited.limit is not None and not kernel.is_communication
+        found[(use.limited.limit, use.source) if use is not None and known else (None, None)].append(kernel)
     return found
 
 
 def limit_rows(device: DeviceOfCapture, timeline: TimelineKernels) -> list[tuple[Any, ...]]:
     """Rows of time by limit, the largest first."""
-    whole = timeline.ns
+    whole = timeline.whole_ns
     place = (device.capture, device.rank, device.device)
-    rows = [
-        (
-            *place,
-            limit and limit.value,
-            source and source.value,
-            len(kernels),
-            ns := sum(kernel.ns for kernel in kernels),
-            ns / whole if whole else None,
-        )
-        for (limit, source), kernels in _by_limit(timeline).items()
-    ]
+    rows = []
+    for (limit, source), kernels in _by_limit(timeline).items():
+        for communication in (False, True):
+            mine = [kernel for kernel in kernels if kernel.is_communication is communication]
+            ns = sum(kernel.ns for kernel in mine)
+            name = COMMUNICATION if communication else limit and limit.value
+            cells = (name, source and source.value, len(mine), ns, ns / whole if whole else None)
+            rows += [(*place, *cells)] if mine else []
     return sorted(rows, key=lambda row: (-row[6], row[3] or "", row[4] or ""))
 
 
 def coverage_finding(scope: Scope, device: DeviceOfCapture, timeline: TimelineKernels) -> list[Finding]:
     """How much of a device's kernel time is in kernels that ncu profiled, by name and geometry."""
-    if not timeline.ns:
+    if not timeline.whole_ns:
         return []
     covered = timeline.known_by(LimitSource.NCU)
     text = (
-        f"ncu's profile covers {format_value(covered / timeline.ns, Unit.SHARE)} of the kernel time of"
-        f" {scope.whose(device)}, communication left out"
+        f"ncu's profile covers {format_value(covered / timeline.whole_ns, Unit.SHARE)} of the kernel time of"
+        f" {scope.whose(device)}"
     )
     return [Finding("profile_coverage", text, device.rank, covered)]
 
 
 def limit_findings(scope: Scope, device: DeviceOfCapture, timeline: TimelineKernels) -> list[Finding]:
     """What most of the kernel time is limited by, the kernels that it is, and how much of the time is known at all."""
-    whole = timeline.ns
+    whole = timeline.whole_ns
     by: dict[Limit, list[KernelOnTimeline]] = defaultdict(list)
     sources: dict[LimitSource, int] = defaultdict(int)
     for (limit, source), kernels in _by_limit(timeline).items():
@@ -116,6 +114,8 @@ def limit_findings(scope: Scope, device: DeviceOfCapture, timeline: TimelineKern
             sources[source] += sum(kernel.ns for kernel in kernels)
     if not whole or not by:
         return []
+    waiting = sum(kernel.ns for kernel in timeline.kernels.values() if kernel.is_communication)
+    beside = f"; communication takes {format_value(waiting / whole, Unit.SHARE)}" if waiting else ""
     times = {limit: sum(kernel.ns for kernel in kernels) for limit, kernels in by.items()}
     limit = max(times, key=lambda each: (times[each], each.value))
     largest = sorted(by[limit], key=lambda kernel: (-kernel.ns, kernel.name))[:MOST_NAMED]
@@ -125,7 +125,7 @@ def limit_findings(scope: Scope, device: DeviceOfCapture, timeline: TimelineKern
     )
     text = (
         f"{format_value(times[limit] / whole, Unit.SHARE)} of the kernel time of {scope.whose(device)} is in"
-        f" {limit.value.replace('_', '-')} kernels: {named}; a limit is known of {known}"
+        f" {limit.value.replace('_', '-')} kernels: {named}; a limit is known of {known}{beside}"
     )
     return [Finding("kernel_limits", text, device.rank, times[limit]), *_families(scope, device, timeline)]
 
@@ -137,7 +137,7 @@ def _families(scope: Scope, device: DeviceOfCapture, timeline: TimelineKernels) 
     for kernel in timeline.kernels.values():
         by[kernel.family].append(kernel)
     for family, kernels in sorted(by.items(), key=lambda item: -sum(kernel.ns for kernel in item[1])):
-        use, share = together(kernels), sum(kernel.ns for kernel in kernels) / timeline.ns
+        use, share = together(kernels), sum(kernel.ns for kernel in kernels) / timeline.whole_ns
         if use is not None and use.limited.limit is not None and share >= LEAST_FAMILY:
             how = f"{use.limited.limit.value.replace('_', '-')} ({use.limited.reason})"
             parts.append(f"{family.value} {format_value(share, Unit.SHARE)} {how}")
