@@ -36,6 +36,7 @@ class Entry:
 PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp8", "int8")
 """Precisions that a peak can be of; BF16 and FP16 have the same one."""
 _SAME_PEAK = {"fp16": "bf16"}
+MOST_BYTES = 1 << 14
 _KEYS = {"names", "memory_gbs", "tflops", "link_gbs", "source"}
 MOST = 1e9
 """No peak in TFLOP/s or GB/s is larger."""
@@ -70,10 +71,14 @@ def read_peaks(path: Path) -> list[Entry]:
     import tomllib
 
     try:
-        entries = tomllib.loads(path.read_text(encoding="utf-8")).get("gpu")
+        with path.open("rb") as file:
+            text = file.read(MOST_BYTES + 1)
+        if len(text) > MOST_BYTES:
+            raise UsageError(f"--peaks {path}: more than {MOST_BYTES:,} bytes, which no file of peaks has")
+        entries = tomllib.loads(text.decode("utf-8-sig")).get("gpu")
     except OSError as error:
         raise UsageError(f"--peaks {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"--peaks {path}: not TOML ({error})") from error
     if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
         raise UsageError(f"--peaks {path}: has no [[gpu]] with memory_gbs = ... and tflops = {{ bf16 = ... }}")
@@ -94,9 +99,13 @@ def _own(path: Path, entry: dict[str, Any]) -> Entry:
         known = value is None or (isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < MOST)
         if not known:
             raise UsageError(f"--peaks {path}: {name} = {value!r} is no peak in TFLOP/s or GB/s")
+    if not tflops and entry.get("memory_gbs") is None:
+        raise UsageError(f"--peaks {path}: a [[gpu]] has neither memory_gbs nor tflops")
+    if not isinstance(entry.get("names", ""), str):
+        raise UsageError(f"--peaks {path}: names = {entry['names']!r} is no text")
     try:
-        names = re.compile(str(entry.get("names", ".*")), re.IGNORECASE)
-    except re.error as error:
+        names = re.compile(entry.get("names", ".*"), re.IGNORECASE)
+    except (re.error, OverflowError, RecursionError) as error:
         raise UsageError(f"--peaks {path}: names = {entry['names']!r} is no regular expression ({error})") from error
     source = str(entry.get("source", path.name))
     peaks = Peaks({k: float(v) for k, v in tflops.items()}, numbers["memory_gbs"], numbers["link_gbs"], source)

@@ -307,7 +307,7 @@ def _number(name: str, value: object) -> int | None:
 def _check_pattern(name: str, pattern: str | None) -> None:
     try:
         re.compile(pattern or "")
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         option = name.replace("_", "-")
         raise UsageError(f"--{option} {pattern}: not a regular expression ({error})") from error
 

@@ -190,6 +190,18 @@ def test_names_of_torch_nsys_and_ncu_are_the_same():
     assert function_name(same_name("triton_poi_fused_add_0")) == "triton_poi_fused_add_0"
     hostile = "f(" * 30_000
     assert same_name(hostile) == hostile
+    for one, two in (
+        ("k<a/x>", "k<b/x>"),
+        ("k<{lambda(float)#1}>", "k<{lambda(double)#1}>"),
+        ("k<void (int)>", "k<void (float)>"),
+        ("k<sizeof(int)>", "k<sizeof(char)>"),
+        ("k<(1)>", "k<(2)>"),
+        (
+            "k<[lambda(int) (instance 1)], B, [lambda() (instance 2)]>",
+            "k<[lambda(int) (instance 1)], C, [lambda() (instance 2)]>",
+        ),
+    ):
+        assert same_name(one) != same_name(two)
 
 
 def test_mangled_names_are_read():
@@ -326,6 +338,12 @@ def test_peaks_by_attributes_of_the_device_come_before_the_data_sheet(tmp_path):
         ("[[gpu]]\ntflops = { fp7 = 3 }\n", "not fp7"),
         ("[[gpu]]\nmemory_gb = 900\n", "not memory_gb"),
         ("[[gpu]]\nname = 'V100'\nmemory_gbs = 900\n", "not name"),
+        ("[[gpu]]\nlink_gbs = 3\n", "neither memory_gbs nor tflops"),
+        ("[[gpu]]\nmemory_gbs = 3\nnames = ['a']\n", "is no text"),
+        ("[[gpu]]\nmemory_gbs = " + "9" * 5000, "not TOML"),
+        ("x = " + "[" * 9000, "not TOML"),
+        ("[[gpu]]\nmemory_gbs = 1\nnames = 'a{99999999999999999999}'\n", "no regular expression"),
+        ("#" * 20_000, "more than 16,384 bytes"),
         ("[[gpu]]\nmemory_gbs = -1\n", "memory_gbs = -1 is no peak"),
         ("[[gpu]]\nmemory_gbs = 'fast'\n", "is no peak"),
         ("[[gpu]]\nnames = '('\nmemory_gbs = 1\n", "no regular expression"),
@@ -628,3 +646,39 @@ def test_a_file_of_peaks_that_fits_no_device_is_said(tmp_path):
     assert answer.warnings == [
         f"--peaks {peaks}: its names fit no device here: Tesla V100-PCIE; names is matched with the whole name"
     ]
+
+
+def test_utilisation_of_selected_steps_is_that_of_their_time(tmp_path):
+    capture = Capture().gpu("NVIDIA H200")
+    for step in range(6):
+        at = 1_000_000 * step
+        capture.event(EventKind.STEP_MARK, f"ProfilerStep#{step}", at, at + 900_000)
+        matmul(capture, at, 300_000, step, dims=((8192, 4096), (4096, 4096)))
+    (whole,) = ask(tmp_path, "throughput", capture).utilization.rows()
+    (some,) = ask(tmp_path, "throughput", capture, steps="2-3").utilization.rows()
+    assert (whole["steps"], some["steps"]) == (5, 2)
+    assert some["flop_per_step"] == whole["flop_per_step"] == 2 * 8192 * 4096 * 4096
+    assert some["mfu"] == pytest.approx(some["flop_per_step"] / (some["step_ns"] / 1e9) / 989e12)
+    (kernel,) = ask(tmp_path, "kernels", capture, steps="2-3").kernels.rows()
+    assert kernel["step_share"] == pytest.approx(0.3)
+
+
+def test_a_window_that_cuts_a_kernel_does_not_make_it_faster(tmp_path):
+    capture = matmul(Capture().gpu("NVIDIA H200"), 0, 370_568, 1, dims=((8192, 4096), (4096, 4096)))
+    (whole,) = ask(tmp_path, "throughput", capture).operators.rows()
+    (cut,) = ask(tmp_path, "throughput", capture, window="0:0.00001").operators.rows()
+    assert cut["compute_share"] == whole["compute_share"] and cut["class"] == whole["class"] == "compute_bound"
+    long = ask(tmp_path, "kernels", Capture().kernel(0, 10_000_000), window="0:0.000005")
+    assert not len(long.short)
+
+
+def test_samples_speak_of_the_calls_that_they_saw(tmp_path):
+    capture = Capture().kernel(0, 1000, name="k").kernel(2000, 3000, name="k")
+    for name, value in (("SM Issue [Throughput %]", 90), ("DRAM Read Bandwidth", 5), ("DRAM Write Bandwidth", 5)):
+        capture.metric(name, *((100 * k, value) for k in range(10)))
+    (row,) = ask(tmp_path, "kernels", capture).kernels.rows()
+    assert (row["class"], row["class_share"]) == ("compute_bound", 0.5)
+
+
+def test_without_a_peak_of_arithmetic_nothing_is_said_to_wait():
+    assert limit_of_estimate(Ideal(5_000, 2, None, 100)).limit is None

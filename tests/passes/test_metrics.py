@@ -94,7 +94,7 @@ def test_samples_are_listed_whole_or_cut_and_by_name_and_device(tmp_path):
     assert len(ask(tmp_path, capture, top=3).metrics) == 3
     # A device without operations has its samples, and no busy time.
     (other,) = rows(answer, "rollup", device=1)
-    assert (other["mean"], other["busy_mean"], other["busy_ns"], other["n_samples"]) == (None, None, None, 0)
+    assert (other["mean"], other["busy_mean"], other["busy_ns"], other["n_samples"]) == (1.0, None, None, 1)
 
 
 def test_nothing_sampled_is_said(tmp_path):
@@ -152,7 +152,7 @@ def test_means_against_a_slow_oracle(seed):
     times = Times(np.array(starts, np.int64))
     series = Series("gpu_metrics", SM, "%", None, times, np.array([np.nan if v is None else v for v in values]))
     low, high = (np.array(side, np.int64) for side in zip(*intervals, strict=True))
-    found = series.mean(times.inside(low, high))
+    found = series.mean(*times.inside(low, high))
     total, weight, count = 0.0, 0, 0
     for start, end, value in zip(starts, times.end.tolist(), values, strict=True):
         inside = sum(max(0, min(end, b) - max(start, a)) for a, b in intervals)
@@ -162,7 +162,7 @@ def test_means_against_a_slow_oracle(seed):
     assert found.mean == (pytest.approx(total / weight) if weight else None)
     one_by_one = series.means(*times.by_interval(low, high), len(low))
     for (a, b), mean in zip(intervals, one_by_one, strict=True):
-        assert mean == series.mean(times.inside(np.array([a]), np.array([b])))
+        assert mean == series.mean(*times.inside(np.array([a]), np.array([b])))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -205,3 +205,42 @@ def test_metrics_of_others(name):
         values = [v for v in by_key[row["device"], row["instance"], row["metric"]] if v is not None]
         if row["min"] is not None:
             assert min(values) <= row["min"] <= row["mean"] <= row["max"] <= max(values)
+
+
+def test_a_filter_of_what_is_listed_changes_no_reading(tmp_path):
+    capture = Capture().kernel(0, 1000)
+    for name, value in ((SM, 95), (ISSUE, 20), (TENSOR, 80), (READ, 5), (WRITE, 5)):
+        capture.metric(name, *((100 * k, value) for k in range(10)))
+    whole, part = ask(tmp_path, capture), ask(tmp_path, capture, metric="SMs Active|DRAM")
+    assert (
+        [r["reading"] for r in whole.readings.rows()] == [r["reading"] for r in part.readings.rows()] == ["tensor_busy"]
+    )
+    assert {r["metric"] for r in part.rollup.rows()} == {SM, READ, WRITE}
+    # Python's regular expressions, as everywhere.
+    assert {r["metric"] for r in ask(tmp_path, capture, metric=r"(?<!x)SM (?=Issue)").metrics.rows()} == {ISSUE}
+
+
+def test_rates_in_other_units_are_no_percentages(tmp_path):
+    capture = Capture().kernel(0, 1000).metric(SM, *((100 * k, 95) for k in range(10)))
+    for name in ("DRAM Read Bandwidth", "DRAM Write Bandwidth"):
+        capture.metric(name, *((100 * k, 3e12) for k in range(10)), unit="B/s")
+    answer = ask(tmp_path, capture)
+    assert not len(answer.readings) and len(answer.rollup) == 3
+
+
+def test_instants_that_repeat_and_single_samples(tmp_path):
+    twice = Capture().kernel(0, 1000).metric(SM, *((100 * (k // 2), k) for k in range(20)))
+    (row,) = ask(tmp_path, twice).rollup.rows()
+    assert (row["n_samples"], row["mean"], row["period_ns"]) == (20, 9.5, 100)
+    card = Capture().kernel(0, 10).metric("Bytes", (5, 7.0), unit="byte", device=None)
+    (row,) = ask(tmp_path, card).rollup.rows()
+    assert (row["n_samples"], row["mean"]) == (1, 7.0)
+
+
+def test_a_window_holds_for_what_is_no_device_too(tmp_path):
+    capture = Capture().kernel(0, 1000).metric("Bytes", *((100 * k, k) for k in range(10)), unit="byte", device=None)
+    answer = ask(tmp_path, capture, window="0:0.0000003")
+    (row,) = answer.rollup.rows()
+    assert (row["n_samples"], row["mean"], len(answer.metrics)) == (3, 1.0, 3)
+    none = ask(tmp_path, capture, metric="nothing")
+    assert not len(none.rollup) and "no metric matches" in none.warnings[-1]

@@ -61,7 +61,7 @@ KERNELS = TableSpec(
         Column("class_share", Type.FLOAT64, "Share of its time that the class speaks of.", Unit.SHARE),
         Column("tensor_cores", Type.BOOL, "Whether it uses tensor cores; null where nothing tells."),
         Column("tensor_evidence", Type.TEXT, "What tells that: a measurement, else its name."),
-        Column("step_share", Type.FLOAT64, "Share of all device steps that its calls take; null without.", Unit.SHARE),
+        Column("step_share", Type.FLOAT64, "Share of the selected device steps that it takes.", Unit.SHARE),
         Column("gap_before_ns", Type.INT64, "Idle time of the device directly before its calls.", Unit.NS),
     ),
 )
@@ -195,7 +195,7 @@ def kernels(scope: Scope) -> Answer:
             f"{counted(cut, 'operation reaches', 'operations reach')} beyond the window and"
             f" {'counts' if cut == 1 else 'count'} with the time inside it"
         )
-    if not rows["kernels"] and not rows["operations"]:
+    if not rows["kernels"] and not rows["operations"] and not graphs:
         answer.warnings.append(nothing_selected(scope))
     return answer
 

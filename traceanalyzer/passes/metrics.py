@@ -11,7 +11,7 @@ from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
 from traceanalyzer.passes.columns import CAPTURE, RANK
 from traceanalyzer.passes.idle.stacks import StackTree
 from traceanalyzer.passes.limits.activity import Activity, Reading, reading_of
-from traceanalyzer.passes.limits.sampled import NO_MEAN, Mean, Series, Times, activity_of, load_series
+from traceanalyzer.passes.limits.sampled import NO_MEAN, Mean, Series, Times, activity_of, is_activity, load_series
 from traceanalyzer.passes.operations import load_operations, window_of
 from traceanalyzer.passes.ranges import operations_of_ranges
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
@@ -127,28 +127,40 @@ def metrics(scope: Scope) -> Answer:
         device = next((d for d in scope.devices if (d.capture, d.device) == (capture, number)), None)
         place = (capture, rank, number)
         if device is None:
-            rows["rollup"] += [_whole(place, each) for each in load_series(scope, capture, number)]
+            window = _selected(scope, capture, number)
+            listed = load_series(scope, capture, number, lambda name: bool(pattern.search(name)))
+            rows["rollup"] += [_whole(place, each, *window) for each in listed]
             continue
         tree = tree or StackTree(scope)
         parts = _Parts(scope, tree, device)
         means: dict[str, dict[str, float | None]] = {over: {} for over in parts.rolled}
-        for series in load_series(scope, capture, number):
+        for series in load_series(scope, capture, number, lambda name: is_activity(name) or bool(pattern.search(name))):
+            found, row = parts.rollup(place, series)
+            if series.unit == "%":
+                for over, mean in found.items():
+                    means[over].setdefault(series.metric, mean.mean)
             if pattern.search(series.metric):
                 rows["by_step"] += parts.by_step(place, series)
                 rows["by_range"] += parts.by_range(place, series)
-                found, row = parts.rollup(place, series)
                 rows["rollup"].append(row)
-                for over, mean in found.items():
-                    means[over][series.metric] = mean.mean
         for over in ("busy", "gaps"):
             reading = _reading(place, over, activity_of(means[over]))
             rows["readings"] += [] if reading is None else [reading]
             findings += _finding(scope, device, reading)
     rows["metrics"] = _samples(scope)
+    rows["rollup"].sort(key=_telling_first)
     if not rows["rollup"]:
         warnings.append(_NONE if not scope.selection.metric else f"no metric matches --metric {scope.selection.metric}")
     frames = {spec.name: Frame.of_rows(spec, rows[spec.name]) for spec in TABLES}
     return Answer("metrics", frames, findings, warnings, default_table="metrics", notes=[scope.note()])
+
+
+def _telling_first(row: _Row) -> tuple[object, ...]:
+    """Of each device the metrics that readings rest on, then others, and last those that were 0 all the time."""
+    capture, _rank, device, instance, metric = row[:5]
+    least, most = row[9:11]
+    nothing = least == most == 0
+    return capture, device is None, device or 0, nothing, not is_activity(str(metric)), metric, instance or ""
 
 
 _NONE = (
@@ -188,7 +200,7 @@ def _samples(scope: Scope) -> list[_Row]:
             JOIN stored.names s ON s.name_id = m.source
             LEFT JOIN stored.names i ON i.name_id = m.instance LEFT JOIN stored.names u ON u.name_id = m.metric_unit
             WHERE m.capture = $capture AND m.device IS NOT DISTINCT FROM $device AND m.t_ns >= $low AND m.t_ns < $high
-                AND regexp_matches(n.text, $metric)
+                AND m.metric IN (SELECT unnest($metrics::INTEGER[]))
             ORDER BY m.t_ns, n.text, i.text {"" if left is None else f"LIMIT {left}"}""",
             {
                 "rank": rank,
@@ -196,10 +208,21 @@ def _samples(scope: Scope) -> list[_Row]:
                 "device": device,
                 "low": low,
                 "high": high,
-                "metric": chosen.metric or "",
+                "metrics": _matching(scope, capture, chosen.metric),
             },
         ).fetchall()
     return rows
+
+
+def _matching(scope: Scope, capture: int, pattern: str | None) -> list[int]:
+    """Numbers of the names of metrics of a capture that have a match."""
+    rows = scope.connection.execute(
+        """SELECT DISTINCT n.name_id, n.text FROM stored.metric_samples m JOIN stored.names n ON n.name_id = m.metric
+        WHERE m.capture = ?""",
+        [capture],
+    ).fetchall()
+    compiled = re.compile(pattern or "")
+    return [number for number, text in rows if compiled.search(text)]
 
 
 _FARTHEST = 2**62
@@ -218,9 +241,11 @@ def _mean_cells(time_ns: int, mean: Mean) -> _Row:
     return mean.mean, mean.least, mean.most, mean.n_samples, time_ns, mean.covered_ns
 
 
-def _whole(place: _Place, series: Series) -> _Row:
-    """The row of something that is no device with operations."""
-    all_of_it = series.mean(series.times.end - series.times.start)
+def _whole(place: _Place, series: Series, low: int, high: int) -> _Row:
+    """The row of something that is no device with operations, over the samples of a window."""
+    times = series.times
+    inside = (times.start >= low) & (times.start < high)
+    all_of_it = series.mean(np.flatnonzero(inside), np.maximum(times.end - times.start, 1)[inside])
     return _rolled(place, series, all_of_it, NO_MEAN, NO_MEAN, None, None)
 
 
@@ -258,7 +283,7 @@ class _Parts:
     def rollup(self, place: _Place, series: Series) -> tuple[dict[str, Mean], _Row]:
         """What a metric is over busy time, over gaps, and over both: means, and the row that says so."""
         self._at(series.times)
-        means = {over: series.mean(weight) for over, weight in self._in_rolled.items()}
+        means = {over: series.mean(*inside) for over, inside in self._in_rolled.items()}
         busy_ns, gaps_ns = (int((high - low).sum()) for low, high in (self.rolled["busy"], self.rolled["gaps"]))
         return means, _rolled(place, series, means["span"], means["busy"], means["gaps"], busy_ns, gaps_ns)
 
@@ -276,7 +301,7 @@ class _Parts:
         """What a metric is over the operations that were launched inside each range."""
         self._at(series.times)
         for name, (low, high) in self._ranges.items():
-            mean = series.mean(self._in_ranges[name])
+            mean = series.mean(*self._in_ranges[name])
             yield (*place, name, series.metric, series.unit, *_mean_cells(int((high - low).sum()), mean))
 
 

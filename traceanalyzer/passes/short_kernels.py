@@ -11,7 +11,7 @@ from traceanalyzer.passes.columns import CAPTURE, DEVICE, RANK
 from traceanalyzer.passes.idle.lanes import devices_with_gaps
 from traceanalyzer.passes.idle.stacks import StackTree
 from traceanalyzer.passes.limits.timeline import TimelineKernels
-from traceanalyzer.passes.operations import Ints
+from traceanalyzer.passes.operations import NULL, Ints, window_of
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kinds import Lane
@@ -69,7 +69,9 @@ def short_kernels(
     """Rows of `SHORT` of a device. What is gained is null where there are too many operations to charge their gaps."""
     ops = timeline.ops
     long = ops.end - ops.start
-    short = np.flatnonzero(timeline.chosen & (ops.lane == int(Lane.COMPUTE)) & (long < SHORT_NS) & (long > 0))
+    low, high = window_of(scope, device.capture) or (NULL, np.iinfo(np.int64).max)
+    whole = (ops.original_start >= low) & (ops.end < high)
+    short = np.flatnonzero(timeline.chosen & whole & (ops.lane == int(Lane.COMPUTE)) & (long < SHORT_NS) & (long > 0))
     before = timeline.gaps_before[short]
     known = len(ops) <= MOST_CHARGED or not before.any()
     launching = _launching(scope, tree(), device, ops.op_id[short]) if known and before.any() else before

@@ -140,6 +140,13 @@ def counted_steps(scope: Scope, ops: Operations, steps: DeviceSteps) -> NDArray[
     return counted
 
 
+def selected(scope: Scope, steps: DeviceSteps) -> NDArray[np.bool_]:
+    """Which device steps `--steps` selects: all of them without."""
+    first, last = scope.selection.steps or (NULL, np.iinfo(np.int64).max)
+    inside: NDArray[np.bool_] = (steps.step >= first) & (steps.step <= last)
+    return inside
+
+
 def run_on(ops: Operations, steps: DeviceSteps) -> int:
     """How many device steps have operations that run on for a part of the step's length after one that was launched in
     a later step has begun: then the work of neighbouring steps interleaves.

@@ -140,7 +140,12 @@ OPERATORS = TableSpec(
         Column("family", Type.TEXT, "What it computes; null where the operator is not known."),
         Column("calls", Type.INT64, "Calls that launched kernels.", Unit.COUNT),
         Column("kernels", Type.INT64, "Kernels that they launched.", Unit.COUNT),
-        Column("total_ns", Type.INT64, "Sum of the durations of these kernels.", Unit.NS),
+        Column(
+            "total_ns",
+            Type.INT64,
+            "Sum of their durations, whole also where a window cuts them.",
+            Unit.NS,
+        ),
         Column("share", Type.FLOAT64, "Share of the summed kernel time of the device.", Unit.SHARE),
         Column("flop", Type.FLOAT64, "Operations of one call: a multiply-add is two. Estimated."),
         Column("bytes", Type.INT64, "Bytes of one call: each operand once, compulsory traffic. Estimated.", Unit.BYTES),

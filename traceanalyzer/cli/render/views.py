@@ -279,7 +279,7 @@ VIEWS = {
             "operations": ("capture", "rank", "device", "operation", "calls", "total_ns", "bytes", "mean_bytes_per_s"),
         },
         beneath={"kernels": "kernel", "short": "kernel"},
-        spare={"kernels": ("min_ns", "max_ns", "mean_ns", "family", "calls"), "families": ("calls",)},
+        spare={"kernels": ("min_ns", "max_ns", "mean_ns", "family"), "families": ("calls",)},
         hints=(
             ("traceanalyzer kernels --table short", "kernels under 10 us, and what graphs or fusion could gain"),
             ("traceanalyzer throughput", "what limits them, operator by operator or launch by launch"),
@@ -359,14 +359,8 @@ VIEWS = {
                 "busy_mean",
                 "gaps_mean",
                 "mean",
-                "min",
-                "max",
-                "busy_samples",
-                "gaps_samples",
-                "n_samples",
             ),
         },
-        spare={"rollup": ("n_samples", "gaps_samples", "busy_samples", "min", "max")},
         hints=(
             ("traceanalyzer metrics --table by_step", "the same for each step; by_range for each range"),
             ("traceanalyzer metrics --format csv --top 0", "every sample"),
@@ -458,7 +452,7 @@ def view_of(answer: Answer) -> View:
         sources = answer.table().columns.get("source")
         if sources and _PROFILERS.issuperset(sources):
             return OF_PROFILES[answer.command]
-    if answer.command == "throughput" and not len(answer.tables["operators"]):
+    if answer.command == "throughput" and not len(answer.tables.get("operators", ())):
         return replace(VIEWS["throughput"], hints=VIEWS["throughput"].hints[:1])
     return VIEWS.get(answer.command, View())
 

@@ -89,7 +89,8 @@ def limit_of_estimate(ideal: Ideal, family: Family | None = None) -> Limited:
         at = MEMORY_AT if by_memory > by_compute else COMPUTE_AT
         return Limited(limit, f"{seen} ({100 * at:.0f} % is near enough)")
     mean_ns = ideal.ns / max(ideal.n_kernels, 1)
-    if max(compute or 0, memory or 0) < LATENCY_UNDER and mean_ns < SHORT_NS:
+    known = compute is not None and memory is not None
+    if known and max(compute or 0, memory or 0) < LATENCY_UNDER and mean_ns < SHORT_NS:
         return Limited(Limit.LATENCY_BOUND, f"{seen}, kernels of {mean_ns:,.0f} ns: too short to get there")
     return Limited(None, f"{seen}, near neither: instruction issue, caches or latency")
 
@@ -240,7 +241,7 @@ def _collectives(scope: Scope, device: DeviceOfCapture, chosen: Chosen, peaks: D
         return []
     rows = scope.connection.execute(
         f"""SELECT k.text, d.text, c.elements_in, c.elements_out, c.group_size, count(*),
-            sum(o.end_ns - o.start_ns)::BIGINT
+            sum(o.whole_ns)::BIGINT
         FROM stored.collectives c JOIN ({chosen.sql}) o ON o.op_id = c.op_id
         JOIN stored.names k ON k.name_id = c.kind LEFT JOIN stored.names d ON d.name_id = c.dtype
         WHERE c.capture = $capture GROUP BY ALL ORDER BY ALL""",

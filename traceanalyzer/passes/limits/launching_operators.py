@@ -19,6 +19,7 @@ class LaunchedKernels:
     """Kernels that operators launched: their numbers, names and times, and of each the call of the operator.
 
     `event` numbers the call, `op_name` and `args` are its name and arguments. `kernel_ns` is the time of all kernels.
+    Times are whole, also of kernels that a window cuts: the work of their calls is.
     """
 
     op_id: Ints
@@ -37,7 +38,7 @@ def launched_kernels(scope: Scope, capture: int, chosen: Chosen) -> LaunchedKern
     followed outwards, level by level, for all launches at once.
     """
     rows = scope.connection.execute(
-        f"SELECT sum(end_ns - start_ns)::BIGINT FROM ({chosen.sql}) WHERE kind = {int(OpKind.KERNEL)}",
+        f"SELECT sum(whole_ns)::BIGINT FROM ({chosen.sql}) WHERE kind = {int(OpKind.KERNEL)}",
         chosen.parameters,
     ).fetchone()
     whole = int(rows[0]) if rows and rows[0] is not None else 0
@@ -45,7 +46,7 @@ def launched_kernels(scope: Scope, capture: int, chosen: Chosen) -> LaunchedKern
         none = np.zeros(0, np.int64)
         return LaunchedKernels(none, none, none, none, none, none, whole)
     got = scope.connection.execute(
-        f"""SELECT o.op_id, coalesce(o.name, {NONE})::BIGINT AS kernel, o.end_ns - o.start_ns AS ns,
+        f"""SELECT o.op_id, coalesce(o.name, {NONE})::BIGINT AS kernel, o.whole_ns AS ns,
             coalesce(e.parent_id, {NONE})::BIGINT AS at
         FROM ({chosen.sql}) o
         LEFT JOIN stored.cpu_events e ON e.capture = o.capture AND e.event_id = o.launch_event_id

@@ -21,6 +21,7 @@ Floats = NDArray[np.float64]
 
 LEAST_INSIDE = 0.9
 """Share of a sample that has to lie inside of what is asked about."""
+NO_NAME = -1
 LOST_AFTER = 1.5
 """A sample stands no longer than this times the median period: then samples were lost, and it stands one period."""
 
@@ -45,10 +46,11 @@ class Times:
         """The median time that a sample stands for; 0 of less than two."""
         return int(np.median(self.end - self.start)) if len(self.start) else 0
 
-    def inside(self, start: Ints, end: Ints) -> Ints:
-        """Of each sample the time in some disjoint sorted intervals; 0 where that is less than `LEAST_INSIDE` of it."""
+    def inside(self, start: Ints, end: Ints) -> tuple[NDArray[np.intp], Ints]:
+        """Samples of which `LEAST_INSIDE` or more lies in some disjoint sorted intervals, and their time there."""
         overlap = measure_before(start, end, self.end) - measure_before(start, end, self.start)
-        return np.where(overlap >= LEAST_INSIDE * (self.end - self.start), overlap, 0)
+        rows = np.flatnonzero((overlap > 0) & (overlap >= LEAST_INSIDE * (self.end - self.start)))
+        return rows, overlap[rows]
 
     def by_interval(self, start: Ints, end: Ints) -> tuple[Ints, Ints]:
         """Of each sample the number of the interval, of disjoint sorted ones, that it lies in, and its time there."""
@@ -69,12 +71,13 @@ class Series:
     times: Times
     value: Floats
 
-    def mean(self, weight: Ints) -> "Mean":
-        """Mean and extremes over the samples that have a weight, the time that each counts with."""
-        mine = (weight > 0) & ~np.isnan(self.value)
-        if not mine.any():
+    def mean(self, rows: NDArray[np.intp], weight: Ints) -> "Mean":
+        """Mean and extremes over some samples, each with the time that it counts with."""
+        values = self.value[rows]
+        known = ~np.isnan(values)
+        values, weight = values[known], weight[known]
+        if not len(values):
             return NO_MEAN
-        values, weight = self.value[mine], weight[mine]
         covered = int(weight.sum())
         mean = float((values * weight).sum()) / covered
         return Mean(len(values), covered, mean, float(values.min()), float(values.max()))
@@ -84,12 +87,10 @@ class Series:
         mine = np.flatnonzero((weight > 0) & ~np.isnan(self.value))
         mine = mine[np.argsort(number[mine], kind="stable")]
         edges = np.searchsorted(number[mine], np.arange(count + 1))
-        out = []
-        for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-            rows = mine[first:last]
-            part = Series(self.source, self.metric, self.unit, self.instance, self.times, self.value[rows])
-            out.append(part.mean(weight[rows]))
-        return out
+        return [
+            self.mean(mine[first:last], weight[mine[first:last]])
+            for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,40 +107,68 @@ class Mean:
 NO_MEAN = Mean(0, 0, None, None, None)
 
 
+MOST_AT_ONCE = 4_000_000
+"""Samples that are read in one go; of more each metric is read on its own."""
+
+
 def load_series(
-    scope: Scope, capture: int, device: int | None, wanted: Callable[[str], bool] = bool
+    scope: Scope, capture: int, device: int | None, wanted: Callable[[str], bool] = lambda _name: True
 ) -> Iterator[Series]:
     """Every wanted metric of a device of a capture, one after the other; without a device those of none, as NICs."""
     here = "capture = $capture AND device IS NOT DISTINCT FROM $device"
     place = {"capture": capture, "device": device}
     keys = scope.connection.execute(
-        f"SELECT DISTINCT source, metric, metric_unit, instance FROM stored.metric_samples WHERE {here}", place
+        f"""SELECT source, metric, coalesce(metric_unit, {NO_NAME}), coalesce(instance, {NO_NAME}), count(*)
+        FROM stored.metric_samples WHERE {here} GROUP BY ALL""",
+        place,
     ).fetchall()
+    texts = scope.texts(k for key in keys for k in key[:4] if k != NO_NAME)
+    keys = [key for key in keys if wanted(texts.get(key[1], ""))]
+    keys.sort(key=lambda key: [texts.get(k, "") for k in key[:4]])
+    whole = sum(key[4] for key in keys)
+    if not keys:
+        return
+    for chosen in [keys] if whole <= MOST_AT_ONCE else [[key] for key in keys]:
+        yield from _loaded(scope, here, place, chosen, texts)
+
+
+def _loaded(
+    scope: Scope, here: str, place: dict[str, int | None], keys: list[tuple[int, ...]], texts: dict[int, str]
+) -> Iterator[Series]:
+    """The series of some keys (source, metric, unit, instance, samples)."""
+    names = ("source", "metric", "unit", "instance")
+    got = scope.connection.execute(
+        f"""SELECT source::INTEGER AS source, metric::INTEGER AS metric,
+            coalesce(metric_unit, {NO_NAME})::INTEGER AS unit, coalesce(instance, {NO_NAME})::INTEGER AS instance, t_ns,
+            coalesce(value, 'nan'::DOUBLE) AS value
+        FROM stored.metric_samples WHERE {here} AND metric IN (SELECT unnest($metrics::INTEGER[]))
+        ORDER BY source, metric, unit, instance, t_ns""",
+        place | {"metrics": sorted({key[1] for key in keys})},
+    ).fetchnumpy()
+    columns = np.stack([np.asarray(got[name]) for name in names])
+    fresh = np.append(True, (columns[:, 1:] != columns[:, :-1]).any(axis=0))
+    starts = np.flatnonzero(fresh[: columns.shape[1]]).tolist()
+    ends = [*starts[1:], columns.shape[1]]
+    place_of = {tuple(columns[:, k].tolist()): (k, e) for k, e in zip(starts, ends, strict=True)}
     times: Times | None = None
-    texts = scope.texts(k for key in keys for k in key if k is not None)
-    for key in sorted(keys, key=lambda key: [texts.get(k, "") for k in key]):
-        if not wanted(texts.get(key[1], "")):
-            continue
-        got = scope.connection.execute(
-            f"""SELECT t_ns, coalesce(value, 'nan'::DOUBLE) AS value FROM stored.metric_samples
-            WHERE {here} AND source = $source AND metric = $metric AND metric_unit IS NOT DISTINCT FROM $unit
-                AND instance IS NOT DISTINCT FROM $instance ORDER BY t_ns""",
-            place | dict(zip(("source", "metric", "unit", "instance"), key, strict=True)),
-        ).fetchnumpy()
-        source, metric, unit, instance = (texts.get(k) for k in key)
-        start, value = np.asarray(got["t_ns"], np.int64), np.asarray(got["value"], np.float64)
+    for key in keys:
+        first, last = place_of[key[:4]]
+        start, value = np.asarray(got["t_ns"][first:last], np.int64), np.asarray(got["value"][first:last], np.float64)
         if times is None or not np.array_equal(times.start, start):
             times = Times(start)
-        yield Series(source or "", metric or "", unit, instance, times, value)
+        source, metric, unit, instance = (texts.get(k) for k in key[:4])
+        yield Series(source or "", metric or "", unit, instance, times, np.where(np.isfinite(value), value, np.nan))
 
 
 def _ends(start: Ints) -> Ints:
-    """Where samples end: at the next one, or a median period later where it is the last or the next one is lost."""
-    if len(start) < 2:
+    """Where samples end: at the next instant, or a median period later where it is the last or the next one is lost."""
+    if not len(start):
         return start.copy()
-    step = np.diff(start)
-    period = int(np.median(step))
-    return start + np.append(np.where(step > LOST_AFTER * period, period, step), period).astype(np.int64)
+    instants, which = np.unique(start, return_inverse=True)
+    step = np.diff(instants)
+    period = int(np.median(step)) if len(step) else 0
+    ends = instants + np.append(np.where(step > LOST_AFTER * period, period, step), period).astype(np.int64)
+    return ends[which.reshape(-1)]
 
 
 def activity_of(means: dict[str, float | None]) -> Activity:

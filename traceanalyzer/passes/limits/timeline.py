@@ -18,7 +18,7 @@ from traceanalyzer.passes.limits.profiled import ProfiledLaunch
 from traceanalyzer.passes.limits.sampled import activity_of, alone, is_activity, load_series
 from traceanalyzer.passes.operations import NULL, Ints, Operations, load_operations
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
-from traceanalyzer.passes.step_marks import DeviceSteps, device_steps, with_steps
+from traceanalyzer.passes.step_marks import device_steps, selected, with_steps
 from traceanalyzer.schema.kinds import Lane, OpKind
 from traceanalyzer.units import counted
 
@@ -102,8 +102,9 @@ class TimelineKernels:
         )
         communication = set(np.unique(ops.name[kernel & (ops.lane == int(Lane.COMMUNICATION))]).tolist())
         steps = device_steps(ops)
-        self.n_steps = len(steps)
-        in_steps = self._step_shares(ops, kernel, names, steps)
+        mine = selected(scope, steps)
+        self.n_steps = int(mine.sum())
+        in_steps = self._step_shares(ops, kernel, names, int((steps.end - steps.start)[mine].sum()))
         uses: dict[int, list[Use]] = defaultdict(list)
         for source in (
             _profiled(scope, chosen, texts, profiles),
@@ -124,9 +125,8 @@ class TimelineKernels:
             )
 
     @staticmethod
-    def _step_shares(ops: Operations, kernel: NDArray[np.bool_], names: Ints, steps: DeviceSteps) -> dict[int, float]:
-        """Of each kernel the share of the device steps that those launched in steps take."""
-        whole = int((steps.end - steps.start).sum())
+    def _step_shares(ops: Operations, kernel: NDArray[np.bool_], names: Ints, whole: int) -> dict[int, float]:
+        """Of each kernel the share of the selected device steps, `whole` ns, that those launched in them take."""
         if not whole:
             return {}
         mine = kernel & (ops.step != NULL)
@@ -223,18 +223,24 @@ def _sampled(scope: Scope, ops: Operations, kernel: NDArray[np.bool_]) -> dict[i
     """What samples say of kernels: those during which one kernel ran, and nothing else."""
     means: dict[int, dict[str, float | None]] = defaultdict(dict)
     counts: dict[int, int] = defaultdict(int)
+    seen: dict[int, set[int]] = defaultdict(set)
     for series in load_series(scope, ops.device.capture, ops.device.device, is_activity):
+        if series.unit != "%":
+            continue
         samples, op = alone(series.times, ops.start, ops.end)
         good = kernel[op] & ~np.isnan(series.value[samples])
-        samples, name = samples[good], ops.name[op[good]]
+        samples, op = samples[good], op[good]
+        name = ops.name[op]
         for one in np.unique(name).tolist():
             mine = samples[name == one]
             means[one][series.metric] = float(series.value[mine].mean())
             counts[one] = max(counts[one], len(mine))
+            seen[one].update(op[name == one].tolist())
     out = {}
     for one, found in means.items():
         activity = activity_of(found)
-        ns = int((ops.end - ops.start)[kernel & (ops.name == one)].sum())
+        calls = np.array(sorted(seen[one]), np.intp)
+        ns = int((ops.end - ops.start)[calls].sum())
         if (both := used(activity)) is not None:
             compute_pct, memory_pct, compute = both
             limited = by_use(compute_pct, memory_pct, compute, "DRAM read and write")

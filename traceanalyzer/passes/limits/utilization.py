@@ -13,7 +13,7 @@ from traceanalyzer.passes.limits.estimates import Estimates, OperatorWork, limit
 from traceanalyzer.passes.limits.families import MATHEMATICS
 from traceanalyzer.passes.operations import load_operations
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
-from traceanalyzer.passes.step_marks import counted_steps, device_steps, with_steps
+from traceanalyzer.passes.step_marks import counted_steps, device_steps, selected, with_steps
 from traceanalyzer.units import Unit, counted, format_value
 
 WHOLE = 0.999
@@ -84,7 +84,7 @@ def utilization_row(scope: Scope, device: DeviceOfCapture, estimates: Estimates)
         return None
     ops = with_steps(scope, load_operations(scope, device, launched=scope.selection.step_range is not None))
     steps = device_steps(ops)
-    counted_ones = counted_steps(scope, ops, steps)
+    counted_ones = counted_steps(scope, ops, steps) & selected(scope, steps)
     if not counted_ones.any():
         return None
     in_steps = estimates.of_steps(ops, steps.step[counted_ones])
