@@ -37,7 +37,9 @@ PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp8", "int8")
 """Precisions that a peak can be of; BF16 and FP16 have the same one."""
 _SAME_PEAK = {"fp16": "bf16"}
 MOST_BYTES = 1 << 14
+"""No file of peaks is larger."""
 _KEYS = {"names", "memory_gbs", "tflops", "link_gbs", "source"}
+"""What an entry may say."""
 MOST = 1e9
 """No peak in TFLOP/s or GB/s is larger."""
 

@@ -682,3 +682,14 @@ def test_samples_speak_of_the_calls_that_they_saw(tmp_path):
 
 def test_without_a_peak_of_arithmetic_nothing_is_said_to_wait():
     assert limit_of_estimate(Ideal(5_000, 2, None, 100)).limit is None
+
+
+def test_collectives_reach_no_share_of_an_arithmetic_peak():
+    """What they add up is not held against a peak: None, not a share of nought that looks measured."""
+    with opened(Path(__file__).parents[2] / "sample_traces" / "ddp2_slow1") as traces:
+        found = [row for row in traces.throughput(top=0).operators.rows() if row["family"] == "communication"]
+    assert len({row["rank"] for row in found}) == 2
+    for row in found:
+        assert row["flop"] > 0 and row["memory_share"] > 0
+        assert row["compute_share"] is None and row["class"] is None
+        assert row["reason"].startswith("communication: ")

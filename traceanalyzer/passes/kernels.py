@@ -6,9 +6,16 @@ from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
 from traceanalyzer.passes.chosen import Chosen, chosen_operations, warmup_warning
 from traceanalyzer.passes.columns import CAPTURE, DEVICE, RANK
 from traceanalyzer.passes.gaps import nothing_selected
+from traceanalyzer.passes.limits.device_limits import (
+    NO_LIMIT,
+    KernelLimits,
+    coverage_finding,
+    limit_findings,
+    limit_rows,
+)
 from traceanalyzer.passes.limits.families import Family
+from traceanalyzer.passes.limits.limit import COMMUNICATION_REASON
 from traceanalyzer.passes.limits.timeline import KernelOnTimeline, TimelineKernels, together
-from traceanalyzer.passes.limits.whole import NO_LIMIT, Limited, coverage_finding, limit_findings, limit_rows
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.passes.short_kernels import SHORT, short_findings, short_kernels
 from traceanalyzer.schema.column import Column, Type
@@ -131,8 +138,6 @@ _DIRECTIONS = {
     CopyKind.PTOP: "PtoP",
 }
 
-_COLLECTIVES = "communication: links and other ranks limit it, which collectives tells"
-
 NAME_IN_FINDING = 100
 """Characters of a kernel's name in a sentence; some have thousands."""
 
@@ -149,7 +154,7 @@ def kernels(scope: Scope) -> Answer:
     """
     rows: dict[str, list[tuple[Any, ...]]] = {spec.name: [] for spec in TABLES}
     findings: list[Finding] = []
-    limited = Limited(scope)
+    limited = KernelLimits(scope)
     timelines: dict[tuple[int, int], TimelineKernels] = {}
     graphs = cut = 0
     for device in scope.devices:
@@ -251,7 +256,7 @@ def _limit_cells(kernel: KernelOnTimeline | None) -> tuple[Any, ...]:
     use, (tensor, evidence) = kernel.use, kernel.tensor_cores
     limit: tuple[Any, ...] = (None, None, NO_LIMIT, None, None, None)
     if kernel.is_communication:
-        limit = (None, None, _COLLECTIVES, None, None, None)
+        limit = (None, None, COMMUNICATION_REASON, None, None, None)
     elif use is not None:
         reason = f"{use.limited.reason}{f' ({use.note})' if use.note else ''}"
         covered = min(use.limit_ns / kernel.ns, 1.0) if kernel.ns else None
@@ -261,7 +266,7 @@ def _limit_cells(kernel: KernelOnTimeline | None) -> tuple[Any, ...]:
 
 
 def _family_rows(device: DeviceOfCapture, timeline: TimelineKernels) -> list[tuple[Any, ...]]:
-    whole = sum(kernel.ns for kernel in timeline.kernels.values())
+    whole = timeline.whole_ns
     rows = []
     for family in Family:
         mine = [kernel for kernel in timeline.kernels.values() if kernel.family is family]
@@ -269,7 +274,8 @@ def _family_rows(device: DeviceOfCapture, timeline: TimelineKernels) -> list[tup
             continue
         ns, use = sum(kernel.ns for kernel in mine), together(mine)
         tensor = sum(kernel.ns for kernel in mine if kernel.tensor_cores[0])
-        limit: tuple[Any, ...] = (None, None, _COLLECTIVES if family is Family.COMMUNICATION else NO_LIMIT, None, None)
+        why = COMMUNICATION_REASON if family is Family.COMMUNICATION else NO_LIMIT
+        limit: tuple[Any, ...] = (None, None, why, None, None)
         if use is not None:
             known = use.limited.limit and use.limited.limit.value
             limit = (known, use.source.value, use.limited.reason, use.compute_pct, use.memory_pct)

@@ -10,6 +10,7 @@ from traceanalyzer.passes.causes import Cause
 from traceanalyzer.passes.columns import CAPTURE, DEVICE, RANK
 from traceanalyzer.passes.idle.lanes import devices_with_gaps
 from traceanalyzer.passes.idle.stacks import StackTree
+from traceanalyzer.passes.limits.limit import SHORT_NS
 from traceanalyzer.passes.limits.timeline import TimelineKernels
 from traceanalyzer.passes.operations import NULL, Ints, window_of
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
@@ -17,8 +18,6 @@ from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kinds import Lane
 from traceanalyzer.units import Unit, counted, format_value
 
-SHORT_NS = 10_000
-"""A kernel that is shorter takes about as long as it takes to launch it."""
 LEAST_SHARE = 0.01
 """Share of the kernel time that a gain has to be to be worth a sentence."""
 LAUNCHING = (Cause.FRAMEWORK, Cause.API_CALL, Cause.LAUNCH_CALL, Cause.LAUNCH_LATENCY, Cause.DEVICE_GAP)

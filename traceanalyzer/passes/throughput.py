@@ -8,6 +8,8 @@ from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
 from traceanalyzer.passes.chosen import chosen_operations
 from traceanalyzer.passes.columns import CAPTURE, DEVICE, RANK
 from traceanalyzer.passes.kernel_averages import averaged_kernels
+from traceanalyzer.passes.limits.device_limits import KernelLimits, coverage_finding, limit_findings
+from traceanalyzer.passes.limits.limit import Limit
 from traceanalyzer.passes.limits.peaks import PEAKS
 from traceanalyzer.passes.limits.profiled import ProfiledLaunch
 from traceanalyzer.passes.limits.utilization import (
@@ -16,7 +18,6 @@ from traceanalyzer.passes.limits.utilization import (
     utilization_findings,
     utilization_row,
 )
-from traceanalyzer.passes.limits.whole import Limited, coverage_finding, limit_findings
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kernel_tables import KERNEL_PROFILES
@@ -241,7 +242,7 @@ def throughput(scope: Scope) -> Answer:
     summaries. Warnings say both. Of timelines with shapes `operators` and `utilization` are estimates, and `peaks` says
     what they are held against; where a run has both, a finding says what share of the kernel time the profile covers.
     """
-    limited = Limited(scope)
+    limited = KernelLimits(scope)
     launches = limited.launches
     totals: dict[str, _Total] = defaultdict(_Total)
     for row in launches:
@@ -271,7 +272,9 @@ def throughput(scope: Scope) -> Answer:
     return Answer("throughput", frames, all_findings, warnings, default_table=default, notes=[scope.note()])
 
 
-def _estimated(scope: Scope, limited: Limited) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]], list[Finding]]:
+def _estimated(
+    scope: Scope, limited: KernelLimits
+) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]], list[Finding]]:
     """Rows of `operators` and `utilization`, and what the kernels of the timelines are limited by."""
     operators: list[tuple[Any, ...]] = []
     utilization: list[tuple[Any, ...]] = []
@@ -331,7 +334,7 @@ def _findings(rollup: list[tuple[Any, ...]], totals: dict[str, _Total]) -> list[
         return []
     kernel, launches, total_ns, kind, share = rollup[0][:5]
     short = kernel if len(kernel) <= 80 else f"{kernel[:77]}..."
-    words = f"; {kind.replace('_', '-')}: {totals[kernel].reason}" if kind else ""
+    words = f"; {Limit(kind).words}: {totals[kernel].reason}" if kind else ""
     text = f"{short} takes {100 * share:.1f} % of the profiled time in {counted(launches, 'launch', 'launches')}{words}"
     times: dict[str | None, int] = defaultdict(int)
     for total in totals.values():
@@ -347,4 +350,4 @@ def _findings(rollup: list[tuple[Any, ...]], totals: dict[str, _Total]) -> list[
 
 
 def _words(kind: str | None) -> str:
-    return "of unknown limit" if kind is None else f"in {kind.replace('_', '-')} launches"
+    return "of unknown limit" if kind is None else f"in {Limit(kind).words} launches"

@@ -1,8 +1,8 @@
 """What limits kernels, estimated from the shapes that a trace recorded: work of operators against peaks of the device.
 
 The work of a call is compared with the summed time of the kernels that it launched. Bytes are compulsory traffic only
-and arithmetic is what the mathematics needs, so both are less than a kernel really does, and a kernel that is near
-neither roof may still be at the limit of something that shapes do not tell.
+and arithmetic is what the mathematics needs. Kernels mostly do more of both (less where Winograd saves operations or a
+cache still holds the operands), and one that is near neither roof may be at the limit of something shapes do not tell.
 """
 
 import json
@@ -16,7 +16,7 @@ from traceanalyzer.passes.chosen import Chosen
 from traceanalyzer.passes.limits.families import MATHEMATICS, Family
 from traceanalyzer.passes.limits.kernel_families import family_of, tensor_cores
 from traceanalyzer.passes.limits.launching_operators import NONE, LaunchedKernels, launched_kernels
-from traceanalyzer.passes.limits.limit import Limit, Limited
+from traceanalyzer.passes.limits.limit import COMMUNICATION_REASON, SHORT_NS, Limit, Limited
 from traceanalyzer.passes.limits.peaks import DevicePeaks, Peak
 from traceanalyzer.passes.operations import Ints, Operations
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
@@ -34,8 +34,6 @@ TOO_MUCH = 1.05
 """Share of a peak that cannot be: the estimate or the peak is not that of the kernel."""
 LATENCY_UNDER = 0.3
 """A kernel that reaches less than this of both, and is short, waits."""
-SHORT_NS = 10_000
-"""A kernel that is shorter takes longer to start and end than to work."""
 
 
 @dataclass(slots=True)
@@ -73,7 +71,7 @@ def limit_of_estimate(ideal: Ideal, family: Family | None = None) -> Limited:
     """What limits kernels by what their work would take at the peaks; nothing where shapes cannot tell it."""
     compute, memory = ideal.compute_share, ideal.memory_share
     if family is Family.COMMUNICATION:
-        return Limited(None, "communication: links and other ranks limit it, which collectives tells")
+        return Limited(None, COMMUNICATION_REASON)
     if compute is None and memory is None:
         return Limited(None, "no peaks of the device are known")
     shares = [(share, name) for share, name in ((compute, "arithmetic"), (memory, "memory")) if share is not None]
@@ -105,16 +103,6 @@ class OperatorWork:
     n_calls: int
     peak_precision: str | None
     ideal: Ideal = field(default_factory=Ideal)
-
-    @property
-    def flop(self) -> float | None:
-        """Operations of all calls."""
-        return None if self.work is None else self.work.flop * self.n_calls
-
-    @property
-    def bytes(self) -> int | None:
-        """Compulsory traffic of all calls."""
-        return None if self.work is None else (self.work.bytes_read + self.work.bytes_written) * self.n_calls
 
 
 class Estimates:
@@ -251,7 +239,7 @@ def _collectives(scope: Scope, device: DeviceOfCapture, chosen: Chosen, peaks: D
     for kind, dtype, elements_in, elements_out, group_size, count, ns in rows:
         sizes = (elements_in, elements_out)
         work = None if None in sizes else collective_work(kind, *sizes, dtype or "", group_size)
-        ideal = Ideal(ns, count, 0.0, None)
+        ideal = Ideal(ns, count, None, None)
         if work is not None and peaks.memory is not None:
             ideal.memory_ns = (work.bytes_read + work.bytes_written) * count / peaks.memory.per_s * 1e9
         shapes = json.dumps({"Input Dims": [[size] for size in sizes if size is not None]})

@@ -5,6 +5,12 @@ from enum import StrEnum
 
 from traceanalyzer.passes.limits.sol import APART_PCT, HIGH_PCT, LOW_PCT
 
+SHORT_NS = 10_000
+"""A kernel that is shorter takes about as long to launch, to start and to end as to work."""
+LEAST_TENSOR_PCT = 1.0
+"""Activity of the tensor pipe from which on a kernel is said to use it."""
+COMMUNICATION_REASON = "communication: links and other ranks limit it, which collectives tells"
+
 
 class Limit(StrEnum):
     """What limits a kernel."""
@@ -13,6 +19,11 @@ class Limit(StrEnum):
     MEMORY_BOUND = "memory_bound"
     LATENCY_BOUND = "latency_bound"
     BALANCED = "balanced"
+
+    @property
+    def words(self) -> str:
+        """It as sentences spell it."""
+        return self.value.replace("_", "-")
 
 
 class LimitSource(StrEnum):

@@ -10,7 +10,7 @@ from typing import Any
 
 from traceanalyzer.passes.limits.families import MATHEMATICS
 from traceanalyzer.passes.limits.kernel_families import family_of
-from traceanalyzer.passes.limits.limit import Limit, Limited
+from traceanalyzer.passes.limits.limit import LEAST_TENSOR_PCT, Limit, Limited
 from traceanalyzer.passes.limits.sol import APART_PCT, FULL_WAVES, HIGH_PCT, LOW_PCT, SolClass
 
 LOW_OCCUPANCY_PCT = 80.0
@@ -27,7 +27,6 @@ SAME_PCT = 1.0
 """Compute and memory that are no farther apart are taken for one pipe that counts as both."""
 FAR_FROM_ROOF = 0.6
 """Share of its roofline under which a kernel with a full pipe does little arithmetic with it."""
-LITTLE_TENSOR_PCT = 1.0
 
 Profile = Mapping[str, Any]
 
@@ -87,7 +86,7 @@ def _compute(profile: Profile, extra: Extra) -> str:
     compute, memory, tensor = profile["compute_pct"], profile["memory_pct"], profile["tensor_pct"]
     pipe = f", tensor pipe {tensor:.0f} %" if tensor is not None and tensor >= LOW_PCT else ""
     seen = f"compute {_pct(compute)}{pipe}"
-    if tensor is not None and tensor < LITTLE_TENSOR_PCT and family_of(profile["kernel"] or "") in MATHEMATICS:
+    if tensor is not None and tensor < LEAST_TENSOR_PCT and family_of(profile["kernel"] or "") in MATHEMATICS:
         return f"{seen}: without tensor cores, which do the same in TF32 or 16 bit several times faster"
     if compute is not None and compute >= HIGH_PCT:
         if extra.roof_share is not None and extra.roof_share < FAR_FROM_ROOF:

@@ -12,7 +12,7 @@ from traceanalyzer.passes.limits.activity import used
 from traceanalyzer.passes.limits.estimates import Estimates, Ideal, limit_of_estimate
 from traceanalyzer.passes.limits.families import Family
 from traceanalyzer.passes.limits.kernel_families import family_of, tensor_cores
-from traceanalyzer.passes.limits.limit import Limit, Limited, LimitSource, by_use
+from traceanalyzer.passes.limits.limit import LEAST_TENSOR_PCT, Limit, Limited, LimitSource, by_use
 from traceanalyzer.passes.limits.matching import MatchedBy, Profiles
 from traceanalyzer.passes.limits.profiled import ProfiledLaunch
 from traceanalyzer.passes.limits.sampled import activity_of, alone, is_activity, load_series
@@ -21,9 +21,6 @@ from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.passes.step_marks import device_steps, selected, with_steps
 from traceanalyzer.schema.kinds import Lane, OpKind
 from traceanalyzer.units import counted
-
-LEAST_TENSOR_PCT = 1.0
-"""Activity of the tensor pipe from which on a kernel is said to use it."""
 
 
 @dataclass(slots=True)
@@ -321,4 +318,4 @@ def _most_of(parts: Sequence[tuple[int, Use]], whole: int, compute: float, memor
 
 
 def _words(limit: Limit | None) -> str:
-    return "unknown" if limit is None else limit.value.replace("_", "-")
+    return "unknown" if limit is None else limit.words

@@ -27,7 +27,7 @@ LEAST_FAMILY = 0.05
 """Share of the kernel time from which on a family is named."""
 
 
-class Limited:
+class KernelLimits:
     """Finds what limits the kernels of the devices of a scope.
 
     `launches` are those that ncu profiled, `said` tells which pages of them were left out.
@@ -125,7 +125,7 @@ def limit_findings(scope: Scope, device: DeviceOfCapture, timeline: TimelineKern
     )
     text = (
         f"{format_value(times[limit] / whole, Unit.SHARE)} of the kernel time of {scope.whose(device)} is in"
-        f" {limit.value.replace('_', '-')} kernels: {named}; a limit is known of {known}{beside}"
+        f" {limit.words} kernels: {named}; a limit is known of {known}{beside}"
     )
     return [Finding("kernel_limits", text, device.rank, times[limit]), *_families(scope, device, timeline)]
 
@@ -139,7 +139,7 @@ def _families(scope: Scope, device: DeviceOfCapture, timeline: TimelineKernels) 
     for family, kernels in sorted(by.items(), key=lambda item: -sum(kernel.ns for kernel in item[1])):
         use, share = together(kernels), sum(kernel.ns for kernel in kernels) / timeline.whole_ns
         if use is not None and use.limited.limit is not None and share >= LEAST_FAMILY:
-            how = f"{use.limited.limit.value.replace('_', '-')} ({use.limited.reason})"
+            how = f"{use.limited.limit.words} ({use.limited.reason})"
             parts.append(f"{family.value} {format_value(share, Unit.SHARE)} {how}")
     if not parts:
         return []
