@@ -199,9 +199,10 @@ def _samples(scope: Scope) -> list[_Row]:
             FROM stored.metric_samples m JOIN stored.names n ON n.name_id = m.metric
             JOIN stored.names s ON s.name_id = m.source
             LEFT JOIN stored.names i ON i.name_id = m.instance LEFT JOIN stored.names u ON u.name_id = m.metric_unit
-            WHERE m.capture = $capture AND m.device IS NOT DISTINCT FROM $device AND m.t_ns >= $low AND m.t_ns < $high
+            WHERE m.capture = $capture AND m.device IS NOT DISTINCT FROM $device
+                AND (m.t_ns IS NULL OR (m.t_ns >= $low AND m.t_ns < $high))
                 AND m.metric IN (SELECT unnest($metrics::INTEGER[]))
-            ORDER BY m.t_ns, n.text, i.text {"" if left is None else f"LIMIT {left}"}""",
+            ORDER BY m.t_ns, m.tick, n.text, i.text {"" if left is None else f"LIMIT {left}"}""",
             {
                 "rank": rank,
                 "capture": capture,

@@ -36,7 +36,7 @@ CAPTURES = Table(
         Column("capture", Type.INT32, "Number of the capture in this store.", nullable=False),
         Column("run", Type.TEXT, "Run that it belongs to: `runs.run`.", nullable=False),
         Column("path", Type.TEXT, "Path of the file as it was given."),
-        Column("source", Type.TEXT, "Kind of profiler output: torch, nsys, ncu.", nullable=False),
+        Column("source", Type.TEXT, "Kind of output: torch, nsys, ncu, nvidia_smi, dcgm ...", nullable=False),
         Column("tool_version", Type.TEXT, "Version of the program that wrote the file; null where it does not say."),
         Column("format_version", Type.TEXT, "Version of the file's own schema; null where it does not say."),
         Column("host", Type.TEXT, "Host name, where the file tells it."),
@@ -314,11 +314,27 @@ METRIC_SAMPLES = Table(
         CAPTURE,
         Column("source", Type.NAME, "Where the metric comes from: gpu_metrics, nic, dmon ...", nullable=False),
         Column("device", Type.INT32, "Device, where it is a GPU of the capture."),
-        Column("instance", Type.NAME, "What is measured where it is no GPU of the capture: a NIC, a port."),
+        Column("instance", Type.NAME, "What is measured where it is not a whole GPU: a MIG instance, a NIC, a port."),
+        Column("process", Type.INT64, "Process that it is told of: its pid; null where it is told of the whole."),
         Column("metric", Type.NAME, "Name of the metric.", nullable=False),
         Column("metric_unit", Type.NAME, "Unit of the value."),
-        INSTANT,
+        Column("t_ns", Type.INT64, "Instant on the file's own clock; null where the source tells no time.", Unit.NS),
+        Column("tick", Type.INT64, "Place of its round of readings in the file, where the source tells no time."),
         Column("value", Type.FLOAT64, "Value; null where the source had none."),
+    ),
+)
+
+TOPOLOGY = Table(
+    "topology",
+    "How the GPUs and network cards of a host are connected, long form.",
+    (
+        CAPTURE,
+        Column("place", Type.NAME, "GPU or network card: GPU0, NIC3.", nullable=False),
+        Column("other", Type.NAME, "The other end, where the row is about the way to it."),
+        Column(
+            "attribute", Type.NAME, "What is told: link, cpu_affinity, numa_affinity, numa_node, name.", nullable=False
+        ),
+        Column("value", Type.NAME, "What it is: NV18, PIX, SYS; 0-31.", nullable=False),
     ),
 )
 
@@ -366,6 +382,7 @@ TABLES: tuple[Table, ...] = (
     MEMORY_EVENTS,
     COLLECTIVES,
     METRIC_SAMPLES,
+    TOPOLOGY,
     KERNEL_PROFILES,
     KERNEL_METRICS,
     KERNEL_RULES,
@@ -374,4 +391,4 @@ TABLES: tuple[Table, ...] = (
     QUALITY,
 )
 TABLE_BY_NAME: dict[str, Table] = {table.name: table for table in TABLES}
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3

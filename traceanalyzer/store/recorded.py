@@ -143,7 +143,8 @@ class Recorded:
         elif table == "processes":
             self.processes.update(np.ma.MaskedArray(batch["process"]).tolist())
         elif table == "metric_samples":
-            self._see_times(batch["t_ns"], batch["t_ns"])
+            instants = np.ma.MaskedArray(batch["t_ns"]).compressed() if "t_ns" in batch else np.empty(0, np.int64)
+            self._see_times(instants, instants)
 
     def _see_times(self, start: Values, end: Values) -> None:
         if len(start):

@@ -139,10 +139,10 @@ def _loaded(
     names = ("source", "metric", "unit", "instance")
     got = scope.connection.execute(
         f"""SELECT source::INTEGER AS source, metric::INTEGER AS metric,
-            coalesce(metric_unit, {NO_NAME})::INTEGER AS unit, coalesce(instance, {NO_NAME})::INTEGER AS instance, t_ns,
-            coalesce(value, 'nan'::DOUBLE) AS value
+            coalesce(metric_unit, {NO_NAME})::INTEGER AS unit, coalesce(instance, {NO_NAME})::INTEGER AS instance,
+            coalesce(t_ns, tick, 0) AS t_ns, coalesce(value, 'nan'::DOUBLE) AS value
         FROM stored.metric_samples WHERE {here} AND metric IN (SELECT unnest($metrics::INTEGER[]))
-        ORDER BY source, metric, unit, instance, t_ns""",
+        ORDER BY source, metric, unit, instance, coalesce(t_ns, tick, 0)""",
         place | {"metrics": sorted({key[1] for key in keys})},
     ).fetchnumpy()
     columns = np.stack([np.asarray(got[name]) for name in names])

@@ -3,7 +3,7 @@
 from decimal import Decimal
 from typing import Any
 
-from traceanalyzer.sources.ncu_csv.batches import Batches
+from traceanalyzer.sources.row_batches import Batches
 
 _PREFIX = "device__attribute_"
 _NUMBERS = {

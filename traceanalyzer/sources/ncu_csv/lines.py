@@ -1,15 +1,13 @@
-"""The file as lines of text and as rows of quoted cells, whatever stands between them."""
+"""The lines of a file as rows of quoted cells, whatever stands between them."""
 
-import codecs
 import csv
 import re
 from collections.abc import Iterator
 
 from traceanalyzer.sources.files import TraceFile
+from traceanalyzer.sources.text_lines import LONGEST_LINE, Lines
 
-_LONGEST_LINE = 1 << 24
 _LONGEST_ROW = 64  # lines; rule texts may be broken
-_UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _ROW_START = re.compile(r'"(?:\d+","\d+"|ID","|Process ID","|Domain",")')
 _CELL = r'"[^"]*(?:""[^"]*)*"'
 _LIKE_A_ROW = re.compile(rf'"\d*\Z|{_CELL},"')
@@ -17,54 +15,7 @@ _ROW_WITHIN = re.compile(rf'"\d+",{_CELL},{_CELL},"')
 _HEADER_START = re.compile(r'"(?:ID|Process ID|Domain)","')
 _QUOTED_CELLS = re.compile(rf"{_CELL}(?:,{_CELL})*")
 
-csv.field_size_limit(_LONGEST_LINE)
-
-
-class Lines:
-    """The lines of a file, without their ends. `cut` says after reading whether the last one had no end."""
-
-    def __init__(self, file: TraceFile) -> None:
-        self._file = file
-        self.cut = False
-        self.too_long = 0
-
-    def __iter__(self) -> Iterator[str]:
-        """Every line, in order; one that is absurdly long is counted and left out."""
-        rest, skipping = b"", False
-        for block in _in_utf8(self._file):
-            whole, mark, tail = (rest + block).rpartition(b"\n")
-            rest = tail
-            if mark:
-                lines = whole.split(b"\n")
-                yield from map(_text, lines[1:] if skipping else lines)
-                skipping = False
-            if len(rest) > _LONGEST_LINE:
-                self.too_long += not skipping
-                rest, skipping = b"", True
-        if rest and not skipping:
-            self.cut = True
-            yield _text(rest)
-
-
-def _in_utf8(file: TraceFile) -> Iterator[bytes]:
-    """The content without its mark of byte order; UTF-16, as a shell on Windows writes it, is turned into UTF-8."""
-    encoding = _UTF16.get(file.head[:2])
-    if encoding is not None:
-        decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
-        for number, block in enumerate(file.blocks()):
-            text = decoder.decode(block)
-            yield (text.removeprefix("\ufeff") if number == 0 else text).encode("utf-8", "replace")
-        return
-    for number, block in enumerate(file.blocks()):
-        yield block.removeprefix(codecs.BOM_UTF8) if number == 0 else block
-
-
-def _text(line: bytes) -> str:
-    line = line.removesuffix(b"\r")
-    try:
-        return line.decode("utf-8")
-    except UnicodeDecodeError:
-        return line.decode("latin-1")  # a locale of one byte a character: its blanks group thousands
+csv.field_size_limit(LONGEST_LINE)
 
 
 class Rows:

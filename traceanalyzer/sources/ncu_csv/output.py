@@ -2,8 +2,8 @@
 
 from decimal import Decimal
 
-from traceanalyzer.sources.ncu_csv.batches import Batches
 from traceanalyzer.sources.ncu_csv.launches import Launch
+from traceanalyzer.sources.row_batches import Batches
 
 
 def write_launch(batches: Batches, launch: Launch) -> None:

@@ -7,7 +7,6 @@ from traceanalyzer.errors import SourceError
 from traceanalyzer.schema.kinds import Severity
 from traceanalyzer.schema.sink import Sink
 from traceanalyzer.sources.files import TraceFile
-from traceanalyzer.sources.ncu_csv.batches import Batches
 from traceanalyzer.sources.ncu_csv.devices import Devices
 from traceanalyzer.sources.ncu_csv.launches import Launch, in_base_units, lacks_unit, sizes_of
 from traceanalyzer.sources.ncu_csv.numbers import is_id, is_missing, read_below_1000, read_number, split_instances
@@ -16,6 +15,7 @@ from traceanalyzer.sources.ncu_csv.output import write_launch, write_metric, wri
 from traceanalyzer.sources.ncu_csv.session import Session
 from traceanalyzer.sources.ncu_csv.style_search import styles_of
 from traceanalyzer.sources.ncu_csv.tables import PUSH_POP, START_STOP, Layout, Row, Tables
+from traceanalyzer.sources.row_batches import Batches
 
 _OPEN_LAUNCHES = 1024
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")

@@ -15,7 +15,6 @@ from typing import Any
 from traceanalyzer.errors import SourceError, TraceAnalyzerError
 from traceanalyzer.schema.sink import Sink
 from traceanalyzer.sources.files import TraceFile
-from traceanalyzer.sources.ncu_csv.batches import Batches
 from traceanalyzer.sources.ncu_csv.container import Extent, extent_of
 from traceanalyzer.sources.ncu_csv.devices import Devices
 from traceanalyzer.sources.ncu_csv.launches import Launch, in_base_units
@@ -23,6 +22,7 @@ from traceanalyzer.sources.ncu_csv.nvtx import DEFAULT_DOMAIN, joined
 from traceanalyzer.sources.ncu_csv.output import write_launch, write_metric, write_rule
 from traceanalyzer.sources.ncu_csv.quiet import quiet_stderr
 from traceanalyzer.sources.ncu_csv.recognise import why_not
+from traceanalyzer.sources.row_batches import Batches
 
 _LINK = re.compile(r"@(?:section|url|source|sass|ptx|metric)?:[^@]*?:?([^:@]*)@")
 _TYPES = {1: "INF", 2: "OPT", 3: "WRN", 4: "ERR"}

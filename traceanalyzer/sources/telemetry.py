@@ -1,0 +1,101 @@
+"""What readers of telemetry share: words that mean "no value", numbers, and rows of `metric_samples`."""
+
+import math
+import re
+from dataclasses import dataclass
+
+from traceanalyzer.schema.sink import Sink
+from traceanalyzer.sources.row_batches import Batches
+
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
+_NONE = re.compile(
+    r"-|n/?[aw]|nan|<<<null>>>|none|null|unknown|err(?:or)?!?"
+    r"|not (?:supported|available|found|active for this gpu)|unknown error|gpu (?:is lost|requires reset)"
+    r"|insufficient permissions?|function not found|requested functionality has been deprecated",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|0x[0-9a-f]+", re.IGNORECASE)
+
+
+def without_escapes(line: str) -> str:
+    """A line without the escape sequences by which terminals colour and underline."""
+    return _ANSI.sub("", line) if "\x1b" in line else line
+
+
+def is_missing(text: str) -> bool:
+    """Whether a cell says that there is no value: `-`, `[N/A]`, `[Not Supported]`, nothing at all, and the like."""
+    bare = text.strip().strip("[]").strip()
+    return not bare or _NONE.fullmatch(bare) is not None
+
+
+def number(text: str) -> float | None:
+    """The number that a cell holds, decimal or hexadecimal; None for anything else, infinities too."""
+    bare = text.strip()
+    if not _NUMBER.fullmatch(bare):
+        return None
+    value = float(int(bare, 16)) if bare[:2].lower() == "0x" else float(bare)
+    return value if math.isfinite(value) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One value of one metric; `value` is None where the source had none.
+
+    `t_ns` is None where the source tells no time: then `tick` orders what was printed together.
+    """
+
+    source: str
+    metric: str
+    value: float | None
+    unit: str | None = None
+    device: int | None = None
+    instance: str | None = None
+    process: int | None = None
+    t_ns: int | None = None
+    tick: int | None = None
+
+
+class Samples:
+    """Writes samples to a sink in batches, and keeps the first and the last instant. Call `finish` at the end."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._batches = Batches(sink)
+        self._first: int | None = None
+        self._last: int | None = None
+        self.count = 0
+
+    def add(self, sample: Sample) -> None:
+        """One sample."""
+        self.count += 1
+        if (instant := sample.t_ns) is not None:
+            self._first = instant if self._first is None else min(self._first, instant)
+            self._last = instant if self._last is None else max(self._last, instant)
+        self._batches.add(
+            "metric_samples",
+            {
+                "source": sample.source,
+                "device": sample.device,
+                "instance": sample.instance,
+                "process": sample.process,
+                "metric": sample.metric,
+                "metric_unit": sample.unit,
+                "t_ns": sample.t_ns,
+                "tick": sample.tick,
+                "value": sample.value,
+            },
+        )
+
+    def device(self, number: int, name: str | None = None, uuid: str | None = None, memory: int | None = None) -> None:
+        """A device of the file, with what it says of it. Call it once for a device."""
+        self._batches.add("devices", {"device": number, "name": name, "uuid": uuid, "memory_bytes": memory})
+
+    def place(self, place: str, attribute: str, value: str, other: str | None = None) -> None:
+        """A row of `topology`: what is said of a GPU or NIC, or of the way from it to another."""
+        self._batches.add("topology", {"place": place, "other": other, "attribute": attribute, "value": value})
+
+    def finish(self) -> None:
+        """Write what is left, and the span of the file."""
+        self._batches.flush()
+        if self._first is not None:
+            self._sink.facts.start_ns, self._sink.facts.end_ns = self._first, self._last
