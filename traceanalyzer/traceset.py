@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import re
+import shlex
 import shutil
 import tempfile
 import time
@@ -147,6 +148,20 @@ class TraceSet:
     def scaling(self, **selection: object) -> Answer:
         """How well throughput grows with the ranks: tables `scaling`, `lost`. Of all runs, unless `run` names one."""
         return self.ask("scaling", **selection)
+
+    def checkup(self, *, lang: str = "en", inputs: str | None = None, **selection: object) -> Answer:
+        """What limits the job, what it costs a step, and what to change first: tables `verdicts`, `next`,
+        `environment`, `charges`. Texts in the language `lang` (en, zh).
+
+        `inputs` is what a command line names the same files and selection by; without it commands name the store.
+        """
+        from traceanalyzer.checkup.check_up import check_up
+        from traceanalyzer.checkup.messages import LANGUAGES
+
+        if lang not in LANGUAGES:
+            raise UsageError(f"--lang {lang}: give {', '.join(LANGUAGES)}")
+        named = shlex.join(["--db", str(self.path)]) if inputs is None else inputs
+        return self._answer(lambda scope: check_up(scope, language=lang, inputs=named), selection, every_source=False)
 
     def sql(self, text: str, **selection: object) -> Answer:
         """Rows of a read-only query over the public views: table `rows`.

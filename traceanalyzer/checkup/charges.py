@@ -179,15 +179,29 @@ def _idle(scope: Scope, part: DeviceGaps, counted: set[int], *, stepped: bool) -
 
 
 def _note(pieces: Pieces, refilled: NDArray[np.bool_], period: int) -> NDArray[np.int64]:
-    """Of each piece: refill, or a sample that stands for less than the time between two: then for what launches do."""
+    """Of each piece its note, as a place in `_NOTES`.
+
+    Sampled Python counts as what launching takes where less than the time of two samples is between the launches.
+    """
     pause = (np.asarray(pieces.cause) == int(Cause.DEVICE_GAP)) & (pieces.length <= PAUSE_NS)
     note = np.where(np.asarray(pieces.refill), _NOTES.index(REFILL), np.where(pause, _NOTES.index(PAUSE), 0))
     if not period:
         return note
-    short = np.asarray(pieces.sampled) & (np.asarray(pieces.cause) == int(Cause.PYTHON)) & (pieces.length < period)
+    python = np.asarray(pieces.sampled) & (np.asarray(pieces.cause) == int(Cause.PYTHON))
+    short = python & (_between_launches(pieces) < period)
     # In a gap that a blocking call drained, that is what it takes to fill the device again.
     kind = np.where(refilled[pieces.gap], _NOTES.index(REFILL), _NOTES.index(SAMPLED))
     return np.where(short, kind, note)
+
+
+def _between_launches(pieces: Pieces) -> NDArray[np.int64]:
+    """For how long the time goes on in which each piece lies: in its gap, from a launch to the next one."""
+    gap, launch = np.asarray(pieces.gap), np.asarray(pieces.cause) == int(Cause.LAUNCH_CALL)
+    fresh = np.append(True, (gap[1:] != gap[:-1]) | (launch[1:] != launch[:-1]))[: len(gap)]
+    run = np.cumsum(fresh) - 1
+    length = np.zeros(len(gap), np.int64)
+    np.add.at(length, run, pieces.length)
+    return length[run]
 
 
 def _python_period(scope: Scope, capture: int) -> int:

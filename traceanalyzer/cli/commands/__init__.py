@@ -27,6 +27,7 @@ GROUPS = ("Start", "Where time goes", "GPU", "Ranks", "Compare", "Data")
 """Groups of `--help` in their order; those without a command are not shown."""
 
 COMMANDS = (
+    Entry("checkup", "Start", "What limits the job, what it costs a step, what to change first."),
     Entry("ingest", "Start", "Read trace files into the store."),
     Entry("demo", "Start", "Read the bundled sample traces and show what can be asked."),
     Entry("howto", "Start", "How to capture what the questions need: nsys, torch, ncu and others."),
