@@ -128,9 +128,7 @@ def charges_of(scope: Scope, tree: StackTree, part: DeviceGaps, communication: R
     steps = counted_device_steps(scope, part)
     stepped = len(steps) > 0
     low, high = part.ops.span
-    out = DeviceCharges(
-        part.device, scope.whose(part.device), account, stepped, max(len(steps), 1), high - low, 0, 0.0
-    )
+    out = DeviceCharges(part.device, scope.whose(part.device), account, stepped, max(len(steps), 1), high - low, 0, 0.0)
     counted = set(steps.step.tolist())
     ledger: dict[str, int] = defaultdict(int)
     for (step, category), ns in time_by_step(scope, part, communication).items():
@@ -173,9 +171,7 @@ def _idle(scope: Scope, part: DeviceGaps, counted: set[int], *, stepped: bool) -
         note = _note(pieces, refilled, period)
         key = pieces.cause.astype(np.int64) * len(_NOTES) + note
         totals.add(key[row[mine]], (high - low)[mine])
-    return {
-        (Cause(key // len(_NOTES)), _NOTES[key % len(_NOTES)]): ns for key, ns, _ in totals.rows() if ns
-    }
+    return {(Cause(key // len(_NOTES)), _NOTES[key % len(_NOTES)]): ns for key, ns, _ in totals.rows() if ns}
 
 
 def _note(pieces: Pieces, refilled: NDArray[np.bool_], period: int) -> NDArray[np.int64]:
@@ -201,7 +197,8 @@ def _between_launches(pieces: Pieces) -> NDArray[np.int64]:
     run = np.cumsum(fresh) - 1
     length = np.zeros(len(gap), np.int64)
     np.add.at(length, run, pieces.length)
-    return length[run]
+    between: NDArray[np.int64] = length[run]
+    return between
 
 
 def _python_period(scope: Scope, capture: int) -> int:

@@ -12,7 +12,7 @@ from traceanalyzer.errors import UsageError
 from traceanalyzer.passes.answer import Answer, Frame, TableSpec
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.schema.column import Column, Type
-from traceanalyzer.units import Unit, counted
+from traceanalyzer.units import Unit
 
 VERDICT_TABLE = TableSpec(
     "verdicts",
@@ -78,7 +78,8 @@ def check_up(scope: Scope, *, language: str = LANGUAGES[0], inputs: str = "") ->
     )
     answer = Answer("checkup", {f.spec.name: f for f in frames}, warnings=list(scope.warnings))
     answer.default_table = VERDICT_TABLE.name
-    answer.notes.append(scope.note())
+    answer.language = language
+    answer.notes.append(_heading(job))
     if job.typical and not job.stepped:
         answer.warnings.append(job.messages.text("card.no_steps"))
     return answer
@@ -134,6 +135,10 @@ def _charge_rows(job: Job) -> list[tuple[Any, ...]]:
     return rows
 
 
-def steps_text(job: Job) -> str:
-    """How many steps count, in words."""
-    return counted(job.n_steps, "step")
+def _heading(job: Job) -> str:
+    """The run, and how long a step takes."""
+    if not job.typical:
+        return job.scope.note()
+    key = "card.heading" if job.stepped else "card.heading_span"
+    values = {"step": job.time(job.step_ns), "count": job.n_steps, "compute": job.share(job.compute_share)}
+    return f"{job.scope.note()}; {job.messages.text(key, **values)}"

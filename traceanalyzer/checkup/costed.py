@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from traceanalyzer.checkup.charges import CHARGED_TO, REFILL, Charge, DeviceCharges
 from traceanalyzer.checkup.job import Job
+from traceanalyzer.checkup.settings import Setting
 from traceanalyzer.checkup.verdict import COSTED_SHARE, Confidence, Evidence, Verdict
 from traceanalyzer.passes.causes import Cause
 from traceanalyzer.passes.idle.accounts import Blamed
@@ -15,6 +16,8 @@ what the host did then is not known.
 UNSEEN = frozenset({Charge("idle:range"), Charge("idle:outside_events")})
 FEW_STEPS = 3
 """With fewer counted steps a verdict is not sure."""
+MOST_CATEGORIES = 3
+"""Categories of the ledger that are given as evidence."""
 MOST_BLAMED = 3
 """Lines of code that are given as evidence."""
 HOST = frozenset({"host_bound", "launch_bound", "sync_bound"})
@@ -60,19 +63,23 @@ def least_share(job: Job, name: str) -> float:
     return UNSEEN_SHARE if 2 * unseen > whole else COSTED_SHARE
 
 
-def advice_of(job: Job, name: str, values: Mapping[str, object]) -> tuple[str, ...]:
-    """What to change, in order; a setting with its present value, or that this is not known."""
+def advice_of(
+    job: Job, name: str, values: Mapping[str, object], known_settings: Mapping[str, Setting] | None = None
+) -> tuple[str, ...]:
+    """What to change, in order; a setting with its present value, or that this is not known.
+
+    `known_settings` are those that the verdict itself tells.
+    """
     out = []
     for each in job.messages.advice(name):
         now = ""
         if each.setting is not None:
-            known = job.settings.get(each.setting)
+            known = (known_settings or {}).get(each.setting) or job.settings.get(each.setting)
             if known is None:
-                now = job.messages.text("present.unknown", setting=each.setting)
+                now = job.messages.text("present.unknown")
             else:
-                now = job.messages.text(
-                    "present.known", setting=each.setting, value=known.value, source=known.source
-                )
+                source = job.messages.text(f"source.{known.source}")
+                now = job.messages.text("present.known", value=known.value, source=source)
         out.append(each.text.format_map({**values, "now": now}).strip())
     return tuple(out)
 
@@ -93,44 +100,33 @@ def confidence_of(job: Job, name: str) -> Confidence:
 
 
 def ledger_evidence(job: Job, name: str) -> list[Evidence]:
-    """The categories of the ledger that a verdict is charged with, on the device where it costs most."""
+    """The largest categories of the ledger that a verdict is charged with, on the device where it costs most.
+
+    What other verdicts share is shown by the charges, the rest by the ledger itself. The first has the threshold.
+    """
     most = job.costliest(name)
     charges = {charge: ns for charge, ns in most.parts.get(name, {}).items() if ns}
-    out = [_total(job, most, name)]
-    for charge in sorted(charges, key=lambda each: (-charges[each], each)):
-        row = {**_place(most), "verdict": name, "category": charge.category, "note": charge.note or None}
-        out.append(
-            Evidence(
-                f"{charge.category}{f' ({charge.note})' if charge.note else ''}, {most.whose}",
-                round(charges[charge] / most.n_steps),
-                "ns",
-                None,
-                job.command("checkup --table charges --format json --top 0"),
-                "charges",
-                "per_step_ns",
-                row,
-            )
-        )
-    return [out[0], *out[1 : MOST_BLAMED + 1]]
+    largest = sorted(charges, key=lambda each: (-charges[each], each))[:MOST_CATEGORIES]
+    threshold = round(least_share(job, name) * job.step_ns)
+    return [
+        _category(job, most, name, charge, threshold if place == 0 else None) for place, charge in enumerate(largest)
+    ]
 
 
-def _total(job: Job, most: DeviceCharges, name: str) -> Evidence:
-    """The largest category as the ledger tells it: all of it, whatever verdicts share it."""
-    charges = most.parts.get(name, {})
-    category = max(charges, key=lambda each: (charges[each], each)).category
-    value = sum(
-        ns for verdict in most.parts.values() for charge, ns in verdict.items() if charge.category == category
-    )
-    return Evidence(
-        f"{category}, {most.whose}",
-        round(value / most.n_steps),
-        "ns",
-        round(least_share(job, name) * job.step_ns),
-        job.command("ledger --table totals --format json --top 0"),
-        "totals",
-        "per_step_ns" if most.stepped else "ns",
-        {**_place(most), "category": category},
-    )
+def _category(job: Job, most: DeviceCharges, name: str, charge: Charge, threshold: float | None) -> Evidence:
+    mine = most.parts[name][charge]
+    every = sum(ns for parts in most.parts.values() for each, ns in parts.items() if each.category == charge.category)
+    value = round(mine / most.n_steps)
+    row: dict[str, object] = {**_place(most), "category": charge.category}
+    if mine == every:
+        column = "per_step_ns" if most.stepped else "ns"
+        command = job.command("ledger --table totals")
+        return Evidence(f"{charge.category}, {most.whose}", value, "ns", threshold, command, "totals", column, row)
+    note = f" ({charge.note})" if charge.note else ""
+    row |= {"verdict": name, "note": charge.note or None}
+    command = job.command("checkup --table charges")
+    source = f"{charge.category}{note}, {most.whose}"
+    return Evidence(source, value, "ns", threshold, command, "charges", "per_step_ns", row)
 
 
 def _place(most: DeviceCharges) -> dict[str, object]:
@@ -143,7 +139,7 @@ def causes_of(name: str) -> frozenset[int]:
 
 
 def blamed_for(job: Job, name: str, also: frozenset[Cause] = frozenset()) -> list[tuple[Blamed, int]]:
-    """Frames that own idle time of a verdict, where it costs most: each with its time of those causes, the most first."""
+    """Frames that own idle time of a verdict, where it costs most: each with its time, the most first."""
     causes = causes_of(name) | {int(cause) for cause in also}
     found = []
     for each in job.costliest(name).account.blamed():
@@ -162,7 +158,7 @@ def blame_evidence(job: Job, name: str, blamed: Sequence[tuple[Blamed, int]]) ->
         value = each.gain_ns if each.gain_ns is not None else each.idle_ns
         if value < 0.01 * job.step_ns:
             continue
-        command = job.command("gaps --table blames --format json --top 0")
+        command = job.command("gaps --table blames")
         row = {**_place(most), "blame": each.blame}
         out.append(Evidence(f"{each.blame}, {most.whose}", value, "ns", None, command, "blames", column, row))
     return out

@@ -16,6 +16,7 @@ from traceanalyzer.passes.idle.stacks import StackTree
 from traceanalyzer.passes.imbalance import imbalance
 from traceanalyzer.passes.kernels import LIMITS
 from traceanalyzer.passes.limits.device_limits import KernelLimits, limit_rows
+from traceanalyzer.passes.limits.timeline import TimelineKernels
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.units import Unit, format_value
 
@@ -35,7 +36,7 @@ class Job:
         stepped = [each for each in every if each.stepped]
         self.stepped = bool(stepped)
         self.devices: list[DeviceCharges] = [each for each in stepped or every if each.total_ns]
-        self.settings = Settings(scope)
+        self.settings = Settings(scope, messages)
 
     def command(self, words: str) -> str:
         """A command line of this program about the same captures."""
@@ -81,14 +82,17 @@ class Job:
         return max(self.typical, key=lambda each: (each.cost_ns(verdict), -each.device.capture, -each.device.device))
 
     @cached_property
+    def kernels(self) -> TimelineKernels:
+        """The kernels of the first typical device, with what limits them: the others do the same."""
+        device = self.typical[0].device
+        return KernelLimits(self.scope).kernels(device, chosen_operations(self.scope, device))
+
+    @cached_property
     def limits(self) -> list[dict[str, Any]]:
-        """Rows of the table `limits` of `kernels`, of the first typical device: the others do the same."""
+        """Rows of the table `limits` of `kernels`, of that device."""
         if not self.typical:
             return []
-        device = self.typical[0].device
-        found = KernelLimits(self.scope)
-        rows = limit_rows(device, found.kernels(device, chosen_operations(self.scope, device)))
-        return list(Frame.of_rows(LIMITS, rows).rows())
+        return list(Frame.of_rows(LIMITS, limit_rows(self.typical[0].device, self.kernels)).rows())
 
     @cached_property
     def problems(self) -> list[str]:

@@ -2,6 +2,7 @@
 
 from traceanalyzer.checkup.costed import advice_of
 from traceanalyzer.checkup.job import Job
+from traceanalyzer.checkup.settings import Setting
 from traceanalyzer.checkup.verdict import Confidence, Evidence, Verdict
 from traceanalyzer.passes.limits.device_limits import COMMUNICATION
 from traceanalyzer.passes.limits.limit import Limit, LimitSource
@@ -21,8 +22,12 @@ def limit_verdict(job: Job, name: str, limit: Limit) -> Verdict | None:
     mine = sum(row["total_ns"] for row in rows)
     if not whole or mine < LEAST_SHARE * whole:
         return None
+    tensor = _on_tensor_cores(job, limit)
+    part = job.share(tensor)
+    reached = job.messages.text(f"{name}.reached", part=part) if limit is Limit.COMPUTE_BOUND else ""
+    known = {"precision": Setting(job.messages.text("value.tensor", part=part), "kernels")} if reached else {}
     sources = {row["class_source"] for row in rows}
-    command = job.command("kernels --table limits --format json --top 0")
+    command = job.command("kernels --table limits")
     evidence = tuple(
         Evidence(
             f"{limit.words} kernels by {row['class_source']}",
@@ -39,11 +44,18 @@ def limit_verdict(job: Job, name: str, limit: Limit) -> Verdict | None:
     confidence = Confidence.MEDIUM if sources == {LimitSource.ESTIMATED.value} else Confidence.HIGH
     return Verdict(
         name,
-        job.messages.text(f"{name}.title", share=job.share(mine / whole), reached=""),
+        job.messages.text(f"{name}.title", share=job.share(mine / whole), reached=reached),
         0,
         0.0,
         confidence,
         evidence,
         job.messages.text(f"{name}.experiment"),
-        advice_of(job, name, {}),
+        advice_of(job, name, {}, known),
     )
+
+
+def _on_tensor_cores(job: Job, limit: Limit) -> float:
+    """Share of the time of the kernels of a limit in which tensor cores are used."""
+    mine = [each for each in job.kernels.kernels.values() if each.use is not None and each.use.limited.limit is limit]
+    whole = sum(each.ns for each in mine)
+    return sum(each.ns for each in mine if each.tensor_cores[0]) / whole if whole else 0.0

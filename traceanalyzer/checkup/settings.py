@@ -5,18 +5,21 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
+from traceanalyzer.checkup.messages import Messages
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.schema.kinds import CopyKind, EventKind, MemoryKind
 from traceanalyzer.store.database import first_row
 
 _VARIABLES = ("NCCL_", "PYTORCH_", "TORCH_", "OMP_", "CUDA_")
 _SINGLE, _SEVERAL = re.compile("SingleProcessDataLoaderIter"), re.compile("MultiProcessingDataLoaderIter")
+LEAST_PAGEABLE = 0.01
+"""A smaller share of the bytes from pageable memory is none."""
 _WORKER = "pt_data_worker"
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A setting's present value as text, and where it was seen."""
+    """A setting's present value as text, and where it was seen: a key of the messages `source`."""
 
     value: str
     source: str
@@ -25,8 +28,9 @@ class Setting:
 class Settings:
     """Looks for the settings of the selected captures. A setting that nothing tells is None, never a default."""
 
-    def __init__(self, scope: Scope) -> None:
-        self._scope = scope
+    def __init__(self, scope: Scope, messages: Messages) -> None:
+        self._scope, self._messages = scope, messages
+        self.pageable_share = 0.0
 
     def get(self, name: str) -> Setting | None:
         """The present value of a setting: `num_workers`, `pin_memory`, or the name of an environment variable."""
@@ -40,13 +44,13 @@ class Settings:
     def variables(self) -> dict[str, Setting]:
         """Environment variables that files recorded; where one recorded some, others were not set."""
         out: dict[str, Setting] = {}
-        for source, text in self._scope.connection.execute(
-            f"SELECT source, metadata FROM stored.captures WHERE capture IN {self._scope.numbers()} ORDER BY capture"
+        for (text,) in self._scope.connection.execute(
+            f"SELECT metadata FROM stored.captures WHERE capture IN {self._scope.numbers()} ORDER BY capture"
         ).fetchall():
             found = _environment(text)
             for name, value in sorted(found.items()):
                 if name.startswith(_VARIABLES):
-                    out.setdefault(name, Setting(str(value), source))
+                    out.setdefault(name, Setting(str(value), "environment"))
         return out
 
     @cached_property
@@ -59,11 +63,11 @@ class Settings:
             )
         )
         if processes and processes[0]:
-            return Setting(f"{processes[0]}", "names of processes")
+            return Setting(f"{processes[0]}", "processes")
         if any(_SEVERAL.search(name) for name in names):
-            return Setting("1 or more", "class of the loader's iterator")
+            return Setting(self._messages.text("value.several"), "loader")
         if any(_SINGLE.search(name) for name in names):
-            return Setting("0", "class of the loader's iterator")
+            return Setting("0", "loader")
         return None
 
     def _names(self, condition: str) -> list[str]:
@@ -87,8 +91,9 @@ class Settings:
         if not row or not row[1]:
             return None
         share = row[0] / row[1]
-        value = "pinned memory" if share < 0.01 else f"{100 * share:.0f} % of the bytes from pageable memory"
-        return Setting(value, "copies to the device")
+        self.pageable_share = share
+        key = "pinned" if share < LEAST_PAGEABLE else "pageable"
+        return Setting(self._messages.text(f"value.{key}", share=f"{100 * share:.0f} %"), "copies")
 
 
 def _environment(text: str | None) -> dict[str, object]:

@@ -116,9 +116,7 @@ def step_edges(steps: DeviceSteps) -> tuple[Ints, Ints]:
     return np.append(steps.start, steps.end[-1:]), np.append(np.arange(len(steps)), -1)
 
 
-def time_by_step(
-    scope: Scope, part: DeviceGaps, communication: RankCommunication
-) -> dict[tuple[int | None, str], int]:
+def time_by_step(scope: Scope, part: DeviceGaps, communication: RankCommunication) -> dict[tuple[int | None, str], int]:
     """Time of a device by device step (None: outside of all) and category, in ns: it adds up to the span.
 
     `communication` is that of the device's run, from `communication_of`.
@@ -139,8 +137,8 @@ def time_by_step(
         for cause in np.unique(pieces.cause).tolist():
             mine = pieces.cause == cause
             sums.add(f"idle:{Cause(cause).text}", pieces.start[mine], pieces.end[mine])
-    low, high = part.ops.span
-    if sum(sums.by_step.values()) != high - low:
+    first, last = part.ops.span
+    if sum(sums.by_step.values()) != last - first:
         raise AssertionError("the ledger does not add up to the span")
     return sums.by_step
 

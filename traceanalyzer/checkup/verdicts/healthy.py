@@ -2,7 +2,7 @@
 
 from traceanalyzer.checkup.costed import advice_of, confidence_of
 from traceanalyzer.checkup.job import Job
-from traceanalyzer.checkup.verdict import COSTED_SHARE, Evidence, Verdict
+from traceanalyzer.checkup.verdict import COSTED_SHARE, Confidence, Evidence, Verdict
 from traceanalyzer.checkup.verdicts.dependency_bound import pauses_ns
 
 NAME = "healthy"
@@ -35,7 +35,7 @@ def judge(job: Job) -> Verdict | None:
         round(most.compute_ns / most.n_steps),
         "ns",
         None,
-        job.command("ledger --table totals --format json --top 0"),
+        job.command("ledger --table totals"),
         "totals",
         "per_step_ns" if most.stepped else "ns",
         row,
@@ -45,7 +45,7 @@ def judge(job: Job) -> Verdict | None:
         title,
         0,
         0.0,
-        confidence_of(job, NAME),
+        Confidence.LOW if confidence_of(job, NAME) is Confidence.LOW else Confidence.HIGH,
         (evidence,),
         job.messages.text(f"{NAME}.experiment"),
         advice_of(job, NAME, {}),

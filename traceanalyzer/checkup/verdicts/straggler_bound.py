@@ -26,10 +26,12 @@ def judge(job: Job) -> Verdict | None:
         when=_when(job, first),
         reason=first["reason"],
     )
-    command = job.command("imbalance --format json --top 0")
+    command = job.command("imbalance")
     row = {"rank": first["rank"], "kind": first["kind"]}
     evidence = [
-        Evidence(f"excess, rank {first['rank']}", first["excess_ns"], "ns", None, command, "stragglers", "excess_ns", row),
+        Evidence(
+            f"excess, rank {first['rank']}", first["excess_ns"], "ns", None, command, "stragglers", "excess_ns", row
+        ),
         Evidence(
             f"others wait for rank {first['rank']}",
             first["others_wait_ns"],

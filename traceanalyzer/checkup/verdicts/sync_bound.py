@@ -30,6 +30,6 @@ def judge(job: Job) -> Verdict | None:
 
 def _refill(job: Job, cost_ns: int) -> Evidence:
     most = job.costliest(NAME)
-    command = job.command("gaps --format json --top 0")
+    command = job.command("gaps")
     row = {"code": "refill", "rank": most.device.rank}
     return Evidence(f"refill, {most.whose}", cost_ns, "ns", None, command, "findings", "cost_ns", row)

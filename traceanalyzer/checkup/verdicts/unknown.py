@@ -20,25 +20,25 @@ def judge(job: Job) -> Verdict | None:
     for cause, reason, _node, ns, _count in most.account.all.groups():
         if cause == int(Cause.UNATTRIBUTED):
             sums[reason] = sums.get(reason, 0) + ns
-    reason = Reason(max(sums, key=lambda each: sums[each])).text if sums else ""
+    why = Reason(max(sums, key=lambda each: sums[each])).text if sums else None
     row = {
         "capture": most.device.capture,
         "rank": most.device.rank,
         "device": most.device.device,
         "cause": Cause.UNATTRIBUTED.text,
-        "reason": reason,
+        "reason": why,
     }
     evidence = Evidence(
         f"idle:unattributed, {most.whose}",
         max(sums.values(), default=0),
         "ns",
         round(COSTED_SHARE * most.total_ns),
-        job.command("gaps --table causes --format json --top 0"),
+        job.command("gaps --table causes"),
         "causes",
         "idle_ns",
         row,
     )
-    title = job.messages.text(f"{NAME}.left_over", share=job.share(share), reason=reason)
+    title = job.messages.text(f"{NAME}.left_over", share=job.share(share), reason=why or "")
     return _verdict(job, title, share, (evidence,))
 
 

@@ -17,7 +17,8 @@ class View:
     names columns that are shown only where a value is not zero or false. `hints` are commands worth running next.
     `heat` names a table of ranks and steps, and its column that is drawn as a heat map. `hidden` names columns that
     are left out of tables which are shown whole, unless they tell rows apart. `unless_empty` names tables that are
-    shown only where they have rows, or no table has any.
+    shown only where they have rows, or no table has any. `is_card` says that what is behind each row of the first table
+    is told beneath it.
     """
 
     shown: tuple[str, ...] = ()
@@ -30,9 +31,10 @@ class View:
     heat: tuple[str, str] | None = None
     hidden: frozenset[str] = frozenset()
     unless_empty: frozenset[str] = frozenset()
+    is_card: bool = False
 
 
-SENTENCES = frozenset({"reason", "text", "note"})
+SENTENCES = frozenset({"reason", "text", "note", "title", "question", "capture_command"})
 """Columns of sentences, which wrap where they do not fit; other text is names, which are shortened."""
 
 WHEN_SEVERAL = frozenset({"run", "capture", "process", "other_process", "group"})
@@ -42,6 +44,19 @@ _TELLING = ("run", "rank", "device")
 """Columns that people know a device by; where these tell the rows apart, the number of the capture is noise."""
 
 VIEWS = {
+    "checkup": View(
+        shown=("verdicts", "next", "environment"),
+        columns={"verdicts": ("order", "verdict", "cost_ns", "share", "confidence", "title")},
+        unless_empty=frozenset({"next", "environment"}),
+        is_card=True,
+        hints=(
+            ("traceanalyzer gaps", "why the GPUs were idle, down to the line of Python"),
+            (
+                "traceanalyzer checkup --table charges",
+                "what each verdict is charged with: the ledger of the steps, cut",
+            ),
+        ),
+    ),
     "ingest": View(
         columns={"files": ("status", "source", "rank", "n_ops", "n_events", "n_launches", "seconds", "path", "note")},
         hints=(
