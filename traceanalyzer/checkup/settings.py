@@ -38,11 +38,14 @@ class Settings:
             return self._workers
         if name == "pin_memory":
             return self._pinned
-        return self.variables.get(name) if name.startswith(_VARIABLES) else None
+        if not name.startswith(_VARIABLES):
+            return None
+        unset = Setting(self._messages.text("value.unset"), "environment") if self.variables else None
+        return self.variables.get(name, unset)
 
     @cached_property
     def variables(self) -> dict[str, Setting]:
-        """Environment variables that files recorded; where one recorded some, others were not set."""
+        """Environment variables that files recorded: of the launched process all that are harmless to keep."""
         out: dict[str, Setting] = {}
         for (text,) in self._scope.connection.execute(
             f"SELECT metadata FROM stored.captures WHERE capture IN {self._scope.numbers()} ORDER BY capture"

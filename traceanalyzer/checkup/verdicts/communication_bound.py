@@ -15,7 +15,7 @@ def judge(job: Job) -> Verdict | None:
         return None
     cost = job.cost_ns(NAME)
     share = cost / job.step_ns if job.step_ns else 0.0
-    title = job.messages.text(f"{NAME}.title", share=job.share(share), what="")
+    title = job.messages.text(f"{NAME}.title", share=job.share(share))
     remarks = []
     unresolved = sum(
         sum(ns for charge, ns in each.parts.get(NAME, {}).items() if charge.category == UNRESOLVED) / each.n_steps
