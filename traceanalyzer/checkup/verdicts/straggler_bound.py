@@ -24,7 +24,7 @@ def judge(job: Job) -> Verdict | None:
         rank=first["rank"],
         excess=job.time(first["excess_ns"]),
         when=_when(job, first),
-        reason=first["reason"],
+        reason=_reason(job, first),
     )
     command = job.command("imbalance")
     row = {"rank": first["rank"], "kind": first["kind"]}
@@ -53,6 +53,13 @@ def judge(job: Job) -> Verdict | None:
         ranks = ", ".join(str(each.device.rank) for each in job.typical[:8])
         remarks.append(job.messages.text("card.typical", ranks=ranks + (", ..." if len(job.typical) > 8 else "")))
     return costed_verdict(job, NAME, title, values=values, evidence=evidence, remarks=remarks)
+
+
+def _reason(job: Job, row: dict[str, Any]) -> str:
+    """What the late rank does more of."""
+    line = job.messages.text("where.line", blame=row["blame"]) if row["blame"] else ""
+    cause = row["cause"] or ""
+    return job.messages.text(f"{NAME}.{row['part']}", more=job.time(row["more_ns"]), where=line, cause=cause)
 
 
 def _when(job: Job, row: dict[str, Any]) -> str:
