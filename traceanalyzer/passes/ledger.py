@@ -1,5 +1,7 @@
 """Ledger: every nanosecond of every device in exactly one category."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -66,7 +68,7 @@ def ledger(scope: Scope) -> Answer:
         device = part.device
         place = (device.run, device.capture, device.rank, device.device)
         low, high = part.ops.span
-        sums = _sums(scope, part, of_run[device.run])
+        sums = category_times(scope, part, of_run[device.run]).by_step
         if sum(sums.values()) != high - low:
             raise AssertionError("the ledger does not add up to the span")
         span = max(high - low, 1)
@@ -95,15 +97,27 @@ def _order(item: tuple[tuple[int | None, str], int]) -> tuple[bool, int, int, st
     return step is not None, step or 0, -ns, category
 
 
-def _sums(scope: Scope, part: DeviceGaps, communication: RankCommunication) -> dict[tuple[int | None, str], int]:
-    """Time by device step and category."""
+@dataclass(frozen=True, slots=True)
+class CategoryTimes:
+    """Time of a device by device step (None: outside of all) and category; `refill` is the part of idle categories
+    that a synchronisation costs after it returned."""
+
+    by_step: dict[tuple[int | None, str], int]
+    refill: dict[tuple[int | None, str], int]
+
+
+def category_times(scope: Scope, part: DeviceGaps, communication: RankCommunication) -> CategoryTimes:
+    """Time of a device by device step and category: disjoint, and in all its span. `part` is of the device lane,
+    `communication` of its run.
+    """
     steps = device_steps(with_steps(scope, part.ops))
     at = np.append(steps.start, steps.end[-1:])
     index = np.append(np.arange(len(steps)), -1)
     if not len(steps):
         at, index = np.zeros(0, np.int64), np.zeros(0, np.int64)
     exposed, copy = busy_without_compute(part.ops)
-    sums = _Sums(at, index, [*steps.step.tolist(), None])
+    numbers = [*steps.step.tolist(), None]
+    sums, refill = _Sums(at, index, numbers), _Sums(at, index, numbers)
     sums.add("compute", *part.ops.lane_union(Lane.COMPUTE))
     parts = communication.parts_of(part.device.capture, part.device.device)
     for name in ("transfer", "unresolved", "wait"):
@@ -115,8 +129,11 @@ def _sums(scope: Scope, part: DeviceGaps, communication: RankCommunication) -> d
     for pieces in part.attribution.pieces():
         for cause in np.unique(pieces.cause).tolist():
             mine = pieces.cause == cause
-            sums.add(f"idle:{Cause(cause).text}", pieces.start[mine], pieces.end[mine])
-    return sums.by_step
+            category = f"idle:{Cause(cause).text}"
+            sums.add(category, pieces.start[mine], pieces.end[mine])
+            if (again := mine & pieces.refill).any():
+                refill.add(category, pieces.start[again], pieces.end[again])
+    return CategoryTimes(sums.by_step, refill.by_step)
 
 
 class _Sums:

@@ -12,12 +12,14 @@ from traceanalyzer.passes import ranges as _ranges
 from traceanalyzer.passes import scaling as _scaling
 from traceanalyzer.passes import steps as _steps
 from traceanalyzer.passes import streams as _streams
+from traceanalyzer.passes import summary as _summary
 from traceanalyzer.passes import throughput as _throughput
 from traceanalyzer.passes.base import Pass
 from traceanalyzer.passes.fitness import FITNESS
 
 PASSES: dict[str, Pass] = {
     "info": Pass(_info.info, (_info.CAPTURE_TABLE, _info.DEVICE_TABLE, _info.ANSWERS, FITNESS, _info.QUALITY_TABLE)),
+    "summary": Pass(_summary.summary, (_summary.SUMMARY,)),
     "gaps": Pass(_gaps.gaps, _gaps.TABLES),
     "ledger": Pass(_ledger.ledger, (_ledger.LEDGER, _ledger.TOTALS)),
     "steps": Pass(_steps.steps, (_steps.STEPS,)),

@@ -30,6 +30,7 @@ COMMANDS = (
     Entry("ingest", "Start", "Read trace files into the store."),
     Entry("demo", "Start", "Read the bundled sample traces and show what can be asked."),
     Entry("howto", "Start", "How to capture what the questions need: nsys, torch, ncu and others."),
+    Entry("summary", "Where time goes", "What a step consists of, in few parts."),
     Entry("gaps", "Where time goes", "Why the GPUs were idle, down to the line of Python."),
     Entry("ledger", "Where time goes", "Every nanosecond of every device in exactly one category."),
     Entry("steps", "Where time goes", "Duration, busy and idle time of each step."),

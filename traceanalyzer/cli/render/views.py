@@ -142,6 +142,18 @@ VIEWS = {
             ("traceanalyzer steps", "which steps lose the time"),
         ),
     ),
+    "summary": View(
+        columns={
+            "summary": ("run", "capture", "rank", "device", "part", "per_step_ns", "share", "ns", "categories"),
+        },
+        spare={"summary": ("ns",)},
+        hints=(
+            ("traceanalyzer gaps", "why the GPUs were idle, down to the line of Python"),
+            ("traceanalyzer ledger", "the categories that the parts are made of"),
+            ("traceanalyzer steps", "which steps take longer, and what pauses recur"),
+            ("traceanalyzer kernels", "what the compute is, and what limits it"),
+        ),
+    ),
     "ledger": View(
         shown=("totals",),
         columns={
