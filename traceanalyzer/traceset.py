@@ -114,7 +114,7 @@ class TraceSet:
         return self.ask("ledger", **selection)
 
     def steps(self, **selection: object) -> Answer:
-        """How long the steps took: table `steps`."""
+        """How long the steps took, and what recurs in some: tables `steps`, `pauses`, `pause_causes`."""
         return self.ask("steps", **selection)
 
     def ranges(self, **selection: object) -> Answer:

@@ -25,7 +25,7 @@ Where time goes:
   summary  What a step consists of, in few parts.
   gaps     Why the GPUs were idle, down to the line of Python.
   ledger   Every nanosecond of every device in exactly one category.
-  steps    Duration, busy and idle time of each step.
+  steps    Duration, busy and idle time of each step, and pauses that recur.
   ranges   Host, busy and idle time of annotations and NVTX ranges.
 
 GPU:

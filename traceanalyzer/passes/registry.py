@@ -8,6 +8,7 @@ from traceanalyzer.passes import kernels as _kernels
 from traceanalyzer.passes import launches as _launches
 from traceanalyzer.passes import ledger as _ledger
 from traceanalyzer.passes import metrics as _metrics
+from traceanalyzer.passes import pause_tables as _pause_tables
 from traceanalyzer.passes import ranges as _ranges
 from traceanalyzer.passes import scaling as _scaling
 from traceanalyzer.passes import steps as _steps
@@ -22,7 +23,7 @@ PASSES: dict[str, Pass] = {
     "summary": Pass(_summary.summary, (_summary.SUMMARY,)),
     "gaps": Pass(_gaps.gaps, _gaps.TABLES),
     "ledger": Pass(_ledger.ledger, (_ledger.LEDGER, _ledger.TOTALS)),
-    "steps": Pass(_steps.steps, (_steps.STEPS,)),
+    "steps": Pass(_steps.steps, (_steps.STEPS, _pause_tables.PAUSES, _pause_tables.PAUSE_CAUSES)),
     "ranges": Pass(_ranges.ranges, (_ranges.RANGES,)),
     "kernels": Pass(_kernels.kernels, _kernels.TABLES, of_profiles=True),
     "streams": Pass(_streams.streams, (_streams.STREAMS, _streams.OVERLAP, _streams.CONCURRENCY)),

@@ -3,7 +3,7 @@
 Classes by priority: Kernel, Memcpy, Memset, Communication, Runtime, DataLoader, CPU Exec, Other. A step begins where
 the host's mark does, or later, where device work of the steps before it ends; it ends where the mark does, or later,
 where the device work ends that calls wholly inside the mark launched. Trailing steps are left out where their device
-work is missing, or less than 80 % of that of the step before (by operations). Source: kineto, `tb_plugin`, release 0.4.3.
+work is missing, or less than 80 % of that of the step before (by operations). Source: `tb_plugin` of kineto, 0.4.3.
 
 Known faults of the plugin are not repeated: it takes no `cuda_runtime` and `cuda_driver` rows for calls, counts marks
 that are repeated on the device's rows, knows only some names of collectives, takes annotations of the DataLoader for

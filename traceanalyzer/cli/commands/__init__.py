@@ -33,7 +33,7 @@ COMMANDS = (
     Entry("summary", "Where time goes", "What a step consists of, in few parts."),
     Entry("gaps", "Where time goes", "Why the GPUs were idle, down to the line of Python."),
     Entry("ledger", "Where time goes", "Every nanosecond of every device in exactly one category."),
-    Entry("steps", "Where time goes", "Duration, busy and idle time of each step."),
+    Entry("steps", "Where time goes", "Duration, busy and idle time of each step, and pauses that recur."),
     Entry("ranges", "Where time goes", "Host, busy and idle time of annotations and NVTX ranges."),
     Entry("kernels", "GPU", "Which kernels take the time, and how fast the copies are."),
     Entry("streams", "GPU", "How busy the streams are, and what runs at the same time."),

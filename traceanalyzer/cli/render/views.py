@@ -166,7 +166,21 @@ VIEWS = {
         ),
     ),
     "steps": View(
+        shown=("steps", "pauses"),
         columns={
+            "pauses": (
+                "capture",
+                "rank",
+                "device",
+                "kind",
+                "period_steps",
+                "n_pauses",
+                "excess_ns",
+                "cost_ns",
+                "cause",
+                "blame",
+                "steps",
+            ),
             "steps": (
                 "capture",
                 "rank",
@@ -174,6 +188,7 @@ VIEWS = {
                 "step",
                 "warmup",
                 "incomplete",
+                "outlier",
                 "duration_ns",
                 "device_duration_ns",
                 "busy_ns",
@@ -181,9 +196,12 @@ VIEWS = {
                 "compute_ns",
                 "communication_ns",
                 "exposed_communication_ns",
-            )
+            ),
         },
-        marks=frozenset({"warmup", "incomplete"}),
+        marks=frozenset({"warmup", "incomplete", "outlier"}),
+        spare={"steps": ("communication_ns", "compute_ns"), "pauses": ("cause", "n_pauses")},
+        unless_empty=frozenset({"steps", "pauses"}),
+        nulls={"period_steps": "irregular"},
         hints=(("traceanalyzer gaps --steps A-B", "why the GPUs were idle in some of them"),),
     ),
     "ranges": View(
