@@ -26,6 +26,7 @@ from traceanalyzer.passes.selection import (
     ALIGNMENTS,
     GROUPINGS,
     MOST_DIGITS,
+    SPLITS,
     Selection,
     parse_ranks,
     parse_steps,
@@ -48,7 +49,7 @@ class TraceSet:
     number), `device`, `source` ("torch", "nsys"), `steps` ("3-7"), `window` ("0.5:2", seconds after the first
     operation), `lane` ("device", "compute"), `warmup`, `top` (rows of lists, 0 for all), `step_range`, `input_range`,
     `user_code`, `under`, `metric` (regular expressions), `by` (what idle time is grouped by), `align`, `peaks` (a file
-    of peaks of devices). Each raises `UsageError` for a
+    of peaks of devices), `split` ("ledger", "tensorboard": whose parts a summary has). Each raises `UsageError` for a
     selection that makes no sense.
     """
 
@@ -105,12 +106,16 @@ class TraceSet:
         """Why the devices were idle: tables `devices`, `gaps`, `causes`, `stacks`."""
         return self.ask("gaps", **selection)
 
+    def summary(self, **selection: object) -> Answer:
+        """What the steps consist of, in few parts: table `summary`. `split` "tensorboard": that plugin's parts."""
+        return self.ask("summary", **selection)
+
     def ledger(self, **selection: object) -> Answer:
         """Where every nanosecond went: tables `ledger`, `totals`."""
         return self.ask("ledger", **selection)
 
     def steps(self, **selection: object) -> Answer:
-        """How long the steps took: table `steps`."""
+        """How long the steps took, and what recurs in some: tables `steps`, `pauses`, `pause_causes`."""
         return self.ask("steps", **selection)
 
     def ranges(self, **selection: object) -> Answer:
@@ -269,6 +274,7 @@ _KNOWN = [
     "align",
     "metric",
     "peaks",
+    "split",
     "top",
 ]
 
@@ -289,6 +295,8 @@ def make_selection(**given: object) -> Selection:
     align = text["align"] or ALIGNMENTS[0]
     if align not in ALIGNMENTS:
         raise UsageError(f"--align {align}: give {', '.join(ALIGNMENTS)}")
+    if text["split"] is not None and text["split"] not in SPLITS:
+        raise UsageError(f"--as {text['split']}: give {', '.join(SPLITS)}")
     return Selection(
         run=text["run"],
         ranks=parse_ranks(text["rank"]),
@@ -306,6 +314,7 @@ def make_selection(**given: object) -> Selection:
         align=align,
         metric=text["metric"],
         peaks=text["peaks"],
+        split=text["split"],
         top=number["top"] or 0,
     )
 

@@ -1,4 +1,4 @@
-"""The check-up of real captures: what was planted comes first, costs add up, and commands show what they are said to."""
+"""The check-up of real captures: what was planted comes first, costs add up, commands show what they are said to."""
 
 import functools
 import json
@@ -121,7 +121,8 @@ def test_a_rank_that_is_late_is_told_once():
 
 
 def test_advice_tells_the_present_value_or_that_it_is_not_known():
-    starved, workers = (verdicts(*key)[0]["advice"][0] for key in (("dataloader_starved", STACK), ("dataloader_workers2", TORCH)))
+    starved = verdicts("dataloader_starved", STACK)[0]["advice"][0]
+    workers = verdicts("dataloader_workers2", TORCH)[0]["advice"][0]
     assert "(now 0, by the class of the loader's iterator)" in starved
     assert "(now 1 or more, by the class of the loader's iterator)" in workers
     pinned = verdicts("h2d_pageable", NSYS)[0]["advice"][0]

@@ -13,47 +13,40 @@ from traceanalyzer.numeric.nesting import cut_intervals
 from traceanalyzer.passes.causes import Cause
 from traceanalyzer.passes.communication.ranks import RankCommunication
 from traceanalyzer.passes.idle.accounts import DeviceAccount
-from traceanalyzer.passes.idle.findings import CALLS_A_STEP
 from traceanalyzer.passes.idle.lanes import DeviceGaps
 from traceanalyzer.passes.idle.pieces import Pieces
 from traceanalyzer.passes.idle.stacks import StackTree
 from traceanalyzer.passes.idle.totals import KeyedTotals
-from traceanalyzer.passes.ledger import counted_device_steps, step_edges, time_by_step
+from traceanalyzer.passes.ledger import category_times, counted_device_steps, step_edges
+from traceanalyzer.passes.parts import blocking_calls, part_of, refill_is_of_sync
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.passes.step_marks import device_steps, with_steps
 from traceanalyzer.schema.kinds import EventKind, SampleKind
 from traceanalyzer.store.database import first_row
 
-CHARGED_TO = {
-    Cause.INPUT_WAIT: "input_bound",
-    Cause.PYTHON: "host_bound",
-    Cause.RANGE: "host_bound",
-    Cause.OS_BLOCKED: "host_bound",
-    Cause.GIL_WAIT: "host_bound",
-    Cause.GARBAGE_COLLECTION: "host_bound",
-    Cause.OUTSIDE_EVENTS: "host_bound",
-    Cause.FRAMEWORK: "launch_bound",
-    Cause.API_CALL: "launch_bound",
-    Cause.LAUNCH_CALL: "launch_bound",
-    Cause.LAUNCH_LATENCY: "launch_bound",
-    Cause.SYNC: "sync_bound",
-    Cause.HOST_COPY: "copy_bound",
-    Cause.MEMORY_MANAGEMENT: "allocation_bound",
-    Cause.MODULE_LOAD: "compile_or_load",
-    Cause.DEVICE_WAIT: "dependency_bound",
-    Cause.DEVICE_GAP: "dependency_bound",
-    Cause.PROFILER: "profiler_bound",
-    Cause.HOST_COMMUNICATION: "communication_bound",
-}
-"""Verdict of idle time by its cause, before refill and samples are looked at; what is missing here is left over."""
-
-BUSY_CHARGED_TO = {
+VERDICT_OF_PART = {
+    "idle:input": "input_bound",
+    "idle:host": "host_bound",
+    "idle:launch": "launch_bound",
+    "idle:sync": "sync_bound",
+    "idle:host_copy": "copy_bound",
     "copy": "copy_bound",
+    "idle:allocation": "allocation_bound",
+    "idle:compile_or_load": "compile_or_load",
+    "idle:dependency": "dependency_bound",
+    "idle:profiler": "profiler_bound",
+    "idle:host_communication": "communication_bound",
     "communication_transfer": "communication_bound",
     "communication_unresolved": "communication_bound",
     "communication_wait": "straggler_bound",
 }
-"""Verdict of time in which something other than compute runs, by category of the ledger."""
+"""Verdict of each part of `summary`; parts that are missing here are compute, or left over."""
+CHARGED_TO = {
+    cause: VERDICT_OF_PART[part_of(f"idle:{cause.text}")]
+    for cause in Cause
+    if part_of(f"idle:{cause.text}") in VERDICT_OF_PART
+}
+"""Verdict of idle time by its cause, before refill and samples are looked at; what is missing here is left over."""
 
 LEFT_OVER = "left_over"
 """Idle time that no verdict takes: it is not attributed to anything."""
@@ -131,17 +124,15 @@ def charges_of(scope: Scope, tree: StackTree, part: DeviceGaps, communication: R
     out = DeviceCharges(part.device, scope.whose(part.device), account, stepped, max(len(steps), 1), high - low, 0, 0.0)
     counted = set(steps.step.tolist())
     ledger: dict[str, int] = defaultdict(int)
-    for (step, category), ns in time_by_step(scope, part, communication).items():
+    for (step, category), ns in category_times(scope, part, communication).by_step.items():
         if not stepped or step in counted:
             ledger[category] += ns
     out.total_ns = sum(ledger.values())
     out.compute_ns = ledger.pop("compute", 0)
-    refilled = account.refilled()
-    out.blocking_calls = refilled.calls if refilled else 0.0
+    out.blocking_calls = blocking_calls(part, steps.step)
     parts: dict[str, dict[Charge, int]] = defaultdict(lambda: defaultdict(int))
-    for category, verdict in BUSY_CHARGED_TO.items():
-        if ns := ledger.pop(category, 0):
-            parts[verdict][Charge(category)] += ns
+    for category in [name for name in ledger if not name.startswith("idle:")]:
+        parts[VERDICT_OF_PART[category]][Charge(category)] += ledger.pop(category)
     for (cause, note), ns in _idle(scope, part, counted, stepped=stepped).items():
         parts[_verdict_of(cause, note, out.blocking_calls)][Charge(f"idle:{cause.text}", note)] += ns
         ledger[f"idle:{cause.text}"] -= ns
@@ -151,9 +142,9 @@ def charges_of(scope: Scope, tree: StackTree, part: DeviceGaps, communication: R
     return out
 
 
-def _verdict_of(cause: Cause, note: str, blocking_calls: float) -> str:
+def _verdict_of(cause: Cause, note: str, calls: float) -> str:
     if note == REFILL:
-        return "sync_bound" if blocking_calls > CALLS_A_STEP else "launch_bound"
+        return "sync_bound" if refill_is_of_sync(calls) else "launch_bound"
     return "launch_bound" if note == SAMPLED else CHARGED_TO.get(cause, LEFT_OVER)
 
 

@@ -22,10 +22,11 @@ Start:
   howto   How to capture what the questions need: nsys, torch, ncu and others.
 
 Where time goes:
-  gaps    Why the GPUs were idle, down to the line of Python.
-  ledger  Every nanosecond of every device in exactly one category.
-  steps   Duration, busy and idle time of each step.
-  ranges  Host, busy and idle time of annotations and NVTX ranges.
+  summary  What a step consists of, in few parts.
+  gaps     Why the GPUs were idle, down to the line of Python.
+  ledger   Every nanosecond of every device in exactly one category.
+  steps    Duration, busy and idle time of each step, and pauses that recur.
+  ranges   Host, busy and idle time of annotations and NVTX ranges.
 
 GPU:
   kernels     Which kernels take the time, and how fast the copies are.

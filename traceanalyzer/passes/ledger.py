@@ -1,5 +1,7 @@
 """Ledger: every nanosecond of every device in exactly one category."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -67,7 +69,7 @@ def ledger(scope: Scope) -> Answer:
         device = part.device
         place = (device.run, device.capture, device.rank, device.device)
         low, high = part.ops.span
-        sums = time_by_step(scope, part, of_run[device.run])
+        sums = category_times(scope, part, of_run[device.run]).by_step
         counted = set(counted_device_steps(scope, part).step.tolist())
         span = max(high - low, 1)
         rows += [(*place, step, category, ns, ns / span) for (step, category), ns in sorted(sums.items(), key=_order)]
@@ -109,6 +111,15 @@ def counted_device_steps(scope: Scope, part: DeviceGaps) -> DeviceSteps:
     return DeviceSteps(steps.step[mine], steps.start[mine], steps.end[mine])
 
 
+@dataclass(frozen=True, slots=True)
+class CategoryTimes:
+    """Time of a device by device step (None: outside of all) and category; `refill` is the part of idle categories
+    that a synchronisation costs after it returned."""
+
+    by_step: dict[tuple[int | None, str], int]
+    refill: dict[tuple[int | None, str], int]
+
+
 def step_edges(steps: DeviceSteps) -> tuple[Ints, Ints]:
     """Where device steps begin and the last one ends, and the place of the step that is from there on (-1: none)."""
     if not len(steps):
@@ -116,15 +127,15 @@ def step_edges(steps: DeviceSteps) -> tuple[Ints, Ints]:
     return np.append(steps.start, steps.end[-1:]), np.append(np.arange(len(steps)), -1)
 
 
-def time_by_step(scope: Scope, part: DeviceGaps, communication: RankCommunication) -> dict[tuple[int | None, str], int]:
-    """Time of a device by device step (None: outside of all) and category, in ns: it adds up to the span.
-
-    `communication` is that of the device's run, from `communication_of`.
+def category_times(scope: Scope, part: DeviceGaps, communication: RankCommunication) -> CategoryTimes:
+    """Time of a device by device step and category: disjoint, and in all its span. `part` is of the device lane,
+    `communication` of its run.
     """
     steps = device_steps(with_steps(scope, part.ops))
     at, index = step_edges(steps)
     exposed, copy = busy_without_compute(part.ops)
-    sums = _Sums(at, index, [*steps.step.tolist(), None])
+    numbers = [*steps.step.tolist(), None]
+    sums, refill = _Sums(at, index, numbers), _Sums(at, index, numbers)
     sums.add("compute", *part.ops.lane_union(Lane.COMPUTE))
     parts = communication.parts_of(part.device.capture, part.device.device)
     for name in ("transfer", "unresolved", "wait"):
@@ -136,11 +147,14 @@ def time_by_step(scope: Scope, part: DeviceGaps, communication: RankCommunicatio
     for pieces in part.attribution.pieces():
         for cause in np.unique(pieces.cause).tolist():
             mine = pieces.cause == cause
-            sums.add(f"idle:{Cause(cause).text}", pieces.start[mine], pieces.end[mine])
+            category = f"idle:{Cause(cause).text}"
+            sums.add(category, pieces.start[mine], pieces.end[mine])
+            if (again := mine & pieces.refill).any():
+                refill.add(category, pieces.start[again], pieces.end[again])
     first, last = part.ops.span
     if sum(sums.by_step.values()) != last - first:
         raise AssertionError("the ledger does not add up to the span")
-    return sums.by_step
+    return CategoryTimes(sums.by_step, refill.by_step)
 
 
 class _Sums:

@@ -157,6 +157,18 @@ VIEWS = {
             ("traceanalyzer steps", "which steps lose the time"),
         ),
     ),
+    "summary": View(
+        columns={
+            "summary": ("run", "capture", "rank", "device", "part", "per_step_ns", "share", "ns", "categories"),
+        },
+        spare={"summary": ("ns",)},
+        hints=(
+            ("traceanalyzer gaps", "why the GPUs were idle, down to the line of Python"),
+            ("traceanalyzer ledger", "the categories that the parts are made of"),
+            ("traceanalyzer steps", "which steps take longer, and what pauses recur"),
+            ("traceanalyzer kernels", "what the compute is, and what limits it"),
+        ),
+    ),
     "ledger": View(
         shown=("totals",),
         columns={
@@ -169,7 +181,21 @@ VIEWS = {
         ),
     ),
     "steps": View(
+        shown=("steps", "pauses"),
         columns={
+            "pauses": (
+                "capture",
+                "rank",
+                "device",
+                "kind",
+                "period_steps",
+                "n_pauses",
+                "excess_ns",
+                "cost_ns",
+                "cause",
+                "blame",
+                "steps",
+            ),
             "steps": (
                 "capture",
                 "rank",
@@ -177,6 +203,7 @@ VIEWS = {
                 "step",
                 "warmup",
                 "incomplete",
+                "outlier",
                 "duration_ns",
                 "device_duration_ns",
                 "busy_ns",
@@ -184,9 +211,12 @@ VIEWS = {
                 "compute_ns",
                 "communication_ns",
                 "exposed_communication_ns",
-            )
+            ),
         },
-        marks=frozenset({"warmup", "incomplete"}),
+        marks=frozenset({"warmup", "incomplete", "outlier"}),
+        spare={"steps": ("communication_ns", "compute_ns"), "pauses": ("cause", "n_pauses")},
+        unless_empty=frozenset({"steps", "pauses"}),
+        nulls={"period_steps": "irregular"},
         hints=(("traceanalyzer gaps --steps A-B", "why the GPUs were idle in some of them"),),
     ),
     "ranges": View(

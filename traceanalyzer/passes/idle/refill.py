@@ -36,6 +36,11 @@ class Refill:
     refilled: NDArray[np.bool_]
     call: NDArray[np.int32]
 
+    def n_calls(self, among: NDArray[np.bool_] | None = None) -> int:
+        """How many blocking calls drained the device, in some of the gaps."""
+        drained_by = self.drained_by if among is None else self.drained_by[among]
+        return len(np.unique(drained_by[drained_by >= 0]))
+
 
 def find_refill(ops: Operations, gaps: Gaps, copies: Copies, copy_of: Sequence[NDArray[np.int32]]) -> Refill:
     """In which gaps the device is refilled. `copy_of` are the copies of each thread's events.
