@@ -28,6 +28,8 @@ PLANTED = {
     ("h2d_pageable", NSYS): ("copy_bound", "100.0 %"),
     ("gil_thread", NSYS): ("host_bound", "interpreter lock"),
     ("inference_batches", STACK): ("host_bound", "wait_for_request"),
+    ("checkpoint_every_5", TORCH): ("periodic_pause", "every 5 steps"),
+    ("checkpoint_every_5", NSYS): ("periodic_pause", "a checkpoint"),
     ("alloc_churn", NSYS): ("allocation_bound", "mostly in forward"),
     ("amp_small_eager", TORCH): ("launch_bound", ""),
     ("memory_bound", NSYS): ("healthy", ""),
@@ -41,7 +43,7 @@ PLANTED = {
     ("ddp2_heavy1", "rank?.json.gz"): ("straggler_bound", "rank 1"),
 }
 HEALTHY = {key for key, (verdict, _) in PLANTED.items() if verdict == "healthy"}
-SHOWN = [("planted_sleep", STACK), ("sync_item", STACK), ("ddp2_slow1", "rank?.stack.json.gz"), ("healthy", TORCH)]
+SHOWN = [("planted_sleep", STACK), ("checkpoint_every_5", TORCH), ("sync_item", STACK), ("ddp2_slow1", "rank?.stack.json.gz"), ("healthy", TORCH)]
 
 
 def files(workload, pattern):

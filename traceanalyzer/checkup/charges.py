@@ -19,6 +19,7 @@ from traceanalyzer.passes.idle.stacks import StackTree
 from traceanalyzer.passes.idle.totals import KeyedTotals
 from traceanalyzer.passes.ledger import category_times, counted_device_steps, step_edges
 from traceanalyzer.passes.parts import blocking_calls, part_of, refill_is_of_sync
+from traceanalyzer.passes.pauses import Pause, recurring_pauses
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.passes.step_marks import device_steps, with_steps
 from traceanalyzer.schema.kinds import EventKind, SampleKind
@@ -48,6 +49,8 @@ CHARGED_TO = {
 }
 """Verdict of idle time by its cause, before refill and samples are looked at; what is missing here is left over."""
 
+PAUSE_VERDICT = "periodic_pause"
+"""Verdict of idle time by which steps that recur exceed the others: it is taken from all the others."""
 LEFT_OVER = "left_over"
 """Idle time that no verdict takes: it is not attributed to anything."""
 
@@ -87,7 +90,7 @@ class DeviceCharges:
     compute_ns: int
     blocking_calls: float
     parts: dict[str, dict[Charge, int]] = field(default_factory=dict)
-    paused: dict[Cause, int] = field(default_factory=dict)
+    pauses: list[Pause] = field(default_factory=list)
 
     def cost_ns(self, verdict: str) -> float:
         """What a verdict costs a step."""
@@ -98,21 +101,18 @@ class DeviceCharges:
         """Length of a step."""
         return self.total_ns / self.n_steps
 
-    def move(self, cause: Cause, ns: int, verdict: str) -> int:
-        """Move idle time of a cause to another verdict, at most as much as there is; returns how much."""
-        left = ns
+    def move(self, cause: Cause, ns: int, verdict: str) -> None:
+        """Move idle time of a cause from the verdicts that have it to another one: at most as much as there is."""
         category = f"idle:{cause.text}"
+        mine = self.parts.setdefault(verdict, {})
+        left = ns
         for name, charges in self.parts.items():
-            for charge in [c for c in charges if c.category == category and name != verdict]:
+            for charge in [each for each in charges if each.category == category and name != verdict]:
                 taken = min(left, charges[charge])
                 charges[charge] -= taken
                 left -= taken
-                self.parts.setdefault(verdict, {})
-        moved = ns - left
-        if moved:
-            mine = self.parts[verdict]
-            mine[Charge(category)] = mine.get(Charge(category), 0) + moved
-        return moved
+        if left < ns:
+            mine[Charge(category)] = mine.get(Charge(category), 0) + ns - left
 
 
 def charges_of(scope: Scope, tree: StackTree, part: DeviceGaps, communication: RankCommunication) -> DeviceCharges:
@@ -139,6 +139,11 @@ def charges_of(scope: Scope, tree: StackTree, part: DeviceGaps, communication: R
     if any(ledger.values()):
         raise AssertionError("the verdicts do not add up to the ledger")
     out.parts = {name: dict(charges) for name, charges in parts.items()}
+    if scope.selection.steps is None:
+        out.pauses = recurring_pauses(scope, tree, part)
+    for pause in out.pauses:
+        for cause, ns in pause.excess_ns_by_cause.items():
+            out.move(cause, ns, PAUSE_VERDICT)
     return out
 
 

@@ -1,6 +1,6 @@
 """What all verdicts with a cost have in common: the threshold, the evidence from the ledger, how sure they are."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from traceanalyzer.checkup.charges import CHARGED_TO, REFILL, Charge, DeviceCharges
 from traceanalyzer.checkup.job import Job
@@ -32,12 +32,12 @@ def costed_verdict(
     values: Mapping[str, object] | None = None,
     evidence: Sequence[Evidence] = (),
     remarks: Sequence[str] = (),
-    confidence: Confidence | None = None,
+    facts: Collection[str] = (),
 ) -> Verdict | None:
     """A verdict whose cost is what the ledger charges it with; None where that is too little.
 
     `title` is filled in already; `values` fill in the experiment and the advice; `evidence` comes after that of the
-    ledger.
+    ledger; `facts` are what some of the advice is given for only.
     """
     cost, step = job.cost_ns(name), job.step_ns
     if not step or cost < least_share(job, name) * step:
@@ -48,10 +48,10 @@ def costed_verdict(
         title,
         int(cost),
         int(cost) / step,
-        confidence or confidence_of(job, name),
+        confidence_of(job, name),
         (*ledger_evidence(job, name), *evidence),
         job.messages.text(f"{name}.experiment", **given),
-        advice_of(job, name, given),
+        advice_of(job, name, given, facts=facts),
         tuple(remarks),
     )
 
@@ -64,14 +64,18 @@ def least_share(job: Job, name: str) -> float:
 
 
 def advice_of(
-    job: Job, name: str, values: Mapping[str, object], known_settings: Mapping[str, Setting] | None = None
+    job: Job,
+    name: str,
+    values: Mapping[str, object],
+    known_settings: Mapping[str, Setting] | None = None,
+    facts: Collection[str] = (),
 ) -> tuple[str, ...]:
     """What to change, in order; a setting with its present value, or that this is not known.
 
     `known_settings` are those that the verdict itself tells.
     """
     out = []
-    for each in job.messages.advice(name):
+    for each in job.messages.advice(name, facts):
         now = ""
         if each.setting is not None:
             known = (known_settings or {}).get(each.setting) or job.settings.get(each.setting)

@@ -2,6 +2,7 @@
 
 import functools
 import tomllib
+from collections.abc import Collection
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
@@ -38,9 +39,12 @@ class Messages:
         """The message of a key such as `input_bound.title`, filled in. Values are put in as they are."""
         return self._in_language(_at(key)).format_map(values)
 
-    def advice(self, verdict: str) -> list[Advice]:
-        """What to change first for a verdict: settings, then the loop, then rewrites. Texts are not filled in."""
-        entries = catalogue()[verdict].get("advice", [])
+    def advice(self, verdict: str, facts: Collection[str] = ()) -> list[Advice]:
+        """What to change first for a verdict: settings, then the loop, then rewrites. Texts are not filled in.
+
+        Entries that hold only `when` a fact does are left out unless it is among `facts`.
+        """
+        entries = [each for each in catalogue()[verdict].get("advice", []) if each.get("when", "") in ("", *facts)]
         found = [Advice(each["kind"], each.get("setting"), self._in_language(each)) for each in entries]
         return sorted(found, key=lambda each: KINDS.index(each.kind))
 

@@ -15,6 +15,7 @@ from traceanalyzer.checkup.verdicts import (
     input_bound,
     launch_bound,
     memory_bandwidth_bound,
+    periodic_pause,
     profiler_bound,
     straggler_bound,
     sync_bound,
@@ -22,6 +23,7 @@ from traceanalyzer.checkup.verdicts import (
 )
 
 VERDICTS: dict[str, Callable[[Job], Verdict | None]] = {
+    "periodic_pause": periodic_pause.judge,
     "input_bound": input_bound.judge,
     "host_bound": host_bound.judge,
     "launch_bound": launch_bound.judge,
