@@ -51,8 +51,11 @@ class Origins:
 
     def _open(self, owner: tuple[int, int], instants: Ints) -> Nodes:
         """What is open on a thread at some instants."""
+        events = self._of_thread(owner)
         distinct, which = np.unique(instants, return_inverse=True)
-        found = ThreadSweep(self._of_thread(owner)).cut(distinct, distinct + 1)
+        if not len(events):
+            return np.full(len(instants), NO_STACK, np.int32)
+        found = ThreadSweep(events).cut(distinct, distinct + 1)
         node = np.full(len(distinct), NO_STACK, np.int32)
         node[found.interval] = found.node
         return node[which.reshape(-1)]
