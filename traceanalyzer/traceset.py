@@ -26,6 +26,7 @@ from traceanalyzer.passes.selection import (
     ALIGNMENTS,
     GROUPINGS,
     MOST_DIGITS,
+    OPERATOR_GROUPINGS,
     SPLITS,
     Selection,
     parse_ranks,
@@ -121,6 +122,14 @@ class TraceSet:
     def ranges(self, **selection: object) -> Answer:
         """What the host and the devices did inside annotations and NVTX ranges: table `ranges`."""
         return self.ask("ranges", **selection)
+
+    def ops(self, **selection: object) -> Answer:
+        """What operators cost: tables `ops`, `by_shape`, `by_module`; `by` says which comes first."""
+        return self.ask("ops", **selection)
+
+    def memory(self, **selection: object) -> Answer:
+        """Who holds the memory of the devices: tables `curve`, `peak`, `growth`, `growing`, `memory`."""
+        return self.ask("memory", **selection)
 
     def collectives(self, **selection: object) -> Answer:
         """What ranks communicated and who waited for whom: tables `collectives`, `clocks`, `bandwidth`."""
@@ -290,8 +299,8 @@ def make_selection(**given: object) -> Selection:
     lane = text["lane"] or "device"
     if lane not in ("device", "compute"):
         raise UsageError(f"--lane {lane}: give device or compute")
-    if text["by"] is not None and text["by"] not in GROUPINGS:
-        raise UsageError(f"--by {text['by']}: give {', '.join(GROUPINGS)}")
+    if text["by"] is not None and text["by"] not in GROUPINGS + OPERATOR_GROUPINGS:
+        raise UsageError(f"--by {text['by']}: give {', '.join(GROUPINGS)}; of ops {', '.join(OPERATOR_GROUPINGS)}")
     align = text["align"] or ALIGNMENTS[0]
     if align not in ALIGNMENTS:
         raise UsageError(f"--align {align}: give {', '.join(ALIGNMENTS)}")

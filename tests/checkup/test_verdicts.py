@@ -43,7 +43,13 @@ PLANTED = {
     ("ddp2_heavy1", "rank?.json.gz"): ("straggler_bound", "rank 1"),
 }
 HEALTHY = {key for key, (verdict, _) in PLANTED.items() if verdict == "healthy"}
-SHOWN = [("planted_sleep", STACK), ("checkpoint_every_5", TORCH), ("sync_item", STACK), ("ddp2_slow1", "rank?.stack.json.gz"), ("healthy", TORCH)]
+SHOWN = [
+    ("planted_sleep", STACK),
+    ("checkpoint_every_5", TORCH),
+    ("sync_item", STACK),
+    ("ddp2_slow1", "rank?.stack.json.gz"),
+    ("healthy", TORCH),
+]
 
 
 def files(workload, pattern):
@@ -113,6 +119,16 @@ def test_commands_show_the_figures_of_the_evidence(workload, pattern):
             rows = shown["findings"] if each["table"] == "findings" else shown["tables"][each["table"]]
             mine = [row for row in rows if all(row[name] == value for name, value in each["row"].items())]
             assert [row[each["column"]] for row in mine] == [each["value"]]
+
+
+@pytest.mark.parametrize("pattern", [TORCH, STACK])
+def test_growth_of_memory_is_a_risk_without_a_cost(pattern):
+    risk = next(row for row in verdicts("mem_leak", pattern) if row["verdict"] == "memory_growth")
+    assert risk["cost_ns"] is None
+    assert "64.000 MiB from step to step" in risk["title"]
+    assert ("keep_activations" in risk["title"]) == (pattern == STACK)
+    planted = TRUTH["workloads"]["mem_leak"]["planted"]["leak_bytes_per_step"]
+    assert risk["evidence"][0]["value"] == planted
 
 
 def test_a_rank_that_is_late_is_told_once():

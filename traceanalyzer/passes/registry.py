@@ -7,7 +7,9 @@ from traceanalyzer.passes import info as _info
 from traceanalyzer.passes import kernels as _kernels
 from traceanalyzer.passes import launches as _launches
 from traceanalyzer.passes import ledger as _ledger
+from traceanalyzer.passes import memory as _memory
 from traceanalyzer.passes import metrics as _metrics
+from traceanalyzer.passes import ops as _ops
 from traceanalyzer.passes import pause_tables as _pause_tables
 from traceanalyzer.passes import ranges as _ranges
 from traceanalyzer.passes import scaling as _scaling
@@ -25,6 +27,8 @@ PASSES: dict[str, Pass] = {
     "ledger": Pass(_ledger.ledger, (_ledger.LEDGER, _ledger.TOTALS)),
     "steps": Pass(_steps.steps, (_steps.STEPS, _pause_tables.PAUSES, _pause_tables.PAUSE_CAUSES)),
     "ranges": Pass(_ranges.ranges, (_ranges.RANGES,)),
+    "ops": Pass(_ops.ops, _ops.TABLES),
+    "memory": Pass(_memory.memory, _memory.TABLES),
     "kernels": Pass(_kernels.kernels, _kernels.TABLES, of_profiles=True),
     "streams": Pass(_streams.streams, (_streams.STREAMS, _streams.OVERLAP, _streams.CONCURRENCY)),
     "launches": Pass(_launches.launches, (_launches.DELAYS, _launches.QUEUES, _launches.DEPTH)),

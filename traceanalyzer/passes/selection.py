@@ -6,6 +6,8 @@ from traceanalyzer.errors import UsageError
 
 GROUPINGS = ("cause", "stack", "function", "range", "thread", "step", "rank")
 """What idle time can be grouped by."""
+OPERATOR_GROUPINGS = ("shape", "module")
+"""What operators can be grouped by, in place of their names alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,9 +16,9 @@ class Selection:
 
     `run` None is the newest run, "all" every run. `ranks`, `steps` None are all. `window_ns` counts from the first
     operation of each file, half open. `warmup` None finds the warm-up steps itself. `top` 0 lists all rows. Of idle
-    time `under` keeps what has a matching frame on its stack, and `by` says what it is grouped by. `align` says what
-    puts the clocks of ranks on one. `metric` keeps the metrics with a matching name, `peaks` names a file of peaks.
-    `split` says whose parts a summary has.
+    time `under` keeps what has a matching frame on its stack, and `by` says what it, or operators, are grouped
+    by. `align` says what puts the clocks of ranks on one. `metric` keeps the metrics with a matching name, `peaks`
+    names a file of peaks. `split` says whose parts a summary has.
     """
 
     run: str | None = None

@@ -43,6 +43,18 @@ WHEN_SEVERAL = frozenset({"run", "capture", "process", "other_process", "group"}
 _TELLING = ("run", "rank", "device")
 """Columns that people know a device by; where these tell the rows apart, the number of the capture is noise."""
 
+_OPERATOR_COLUMNS = (
+    "device_self_ns",
+    "device_share",
+    "device_total_ns",
+    "host_self_ns",
+    "host_share",
+    "host_total_ns",
+    "calls",
+    "host_mean_ns",
+    "n_ops",
+)
+
 VIEWS = {
     "checkup": View(
         shown=("verdicts", "next", "environment"),
@@ -224,6 +236,62 @@ VIEWS = {
             "ranges": ("capture", "rank", "range", "calls", "host_ns", "busy_ns", "idle_ns", "n_ops"),
         },
         hints=(("traceanalyzer gaps --under RANGE", "why the GPUs were idle inside of one"),),
+    ),
+    "ops": View(
+        shown=("ops",),
+        columns={
+            "ops": ("capture", "rank", *_OPERATOR_COLUMNS, "op"),
+            "by_shape": ("capture", "rank", *_OPERATOR_COLUMNS, "op", "shapes"),
+            "by_module": ("capture", "rank", *_OPERATOR_COLUMNS, "module"),
+        },
+        beneath={"by_shape": "shapes"},
+        spare=dict.fromkeys(("ops", "by_shape", "by_module"), ("host_mean_ns", "n_ops", "host_share")),
+        hints=(
+            ("traceanalyzer ops --by shape", "the same by shapes of inputs"),
+            ("traceanalyzer ops --by module", "modules (nn.Module) in their place"),
+            ("traceanalyzer kernels", "the kernels behind the device time"),
+        ),
+    ),
+    "memory": View(
+        shown=("memory", "growth", "growing", "peak"),
+        columns={
+            "memory": (
+                "capture",
+                "rank",
+                "device",
+                "peak_allocated_bytes",
+                "peak_reserved_bytes",
+                "fragmentation_bytes",
+                "card_bytes",
+                "card_share",
+                "growth_bytes_per_step",
+                "n_growing",
+                "n_steps",
+                "steps_to_full",
+            ),
+            "growth": ("capture", "rank", "device", "step", "warmup", "bytes", "change_bytes"),
+            "growing": (
+                "capture",
+                "rank",
+                "device",
+                "bytes_per_step",
+                "n_steps",
+                "n_allocations",
+                "op",
+                "blame",
+                "next_call",
+                "stack",
+            ),
+            "peak": ("capture", "rank", "device", "bytes", "share", "n_allocations", "part", "op", "blame", "stack"),
+        },
+        beneath={"peak": "stack", "growing": "stack"},
+        nulls={"stack": "(no stack)"},
+        marks=frozenset({"warmup"}),
+        unless_empty=frozenset({"growth", "growing"}),
+        hints=(
+            ("traceanalyzer memory --table curve", "memory over time"),
+            ("traceanalyzer memory --table peak --top 0", "everything that holds memory at the peak"),
+        ),
     ),
     "collectives": View(
         shown=("collectives", "clocks", "bandwidth"),
@@ -499,6 +567,10 @@ def view_of(answer: Answer) -> View:
             return OF_PROFILES[answer.command]
     if answer.command == "throughput" and not len(answer.tables.get("operators", ())):
         return replace(VIEWS["throughput"], hints=VIEWS["throughput"].hints[:1])
+    if answer.command == "ops":
+        by = answer.default_table.replace("_", " ")
+        hints = tuple(hint for hint in VIEWS["ops"].hints if not hint[0].endswith(by))
+        return replace(VIEWS["ops"], shown=(answer.default_table,), hints=hints)
     return VIEWS.get(answer.command, View())
 
 
