@@ -8,9 +8,9 @@ from traceanalyzer.schema.kinds import Severity
 from traceanalyzer.schema.sink import Sink
 from traceanalyzer.sources.dcgm.fields import RATIO, unit_of
 from traceanalyzer.sources.dcgm.places import Place, Places
-from traceanalyzer.sources.dcgm.values import NotAValueError, epoch_ns, value_of
+from traceanalyzer.sources.dcgm.values import NotAValueError, value_of
 from traceanalyzer.sources.files import TraceFile
-from traceanalyzer.sources.telemetry import Sample, Samples
+from traceanalyzer.sources.telemetry import Sample, Samples, epoch_ns
 from traceanalyzer.sources.text_lines import Lines
 
 SOURCE_NAME = "dcgm"

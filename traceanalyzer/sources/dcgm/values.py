@@ -1,6 +1,4 @@
-"""Values and times as DCGM and Prometheus write them."""
-
-from decimal import Decimal, InvalidOperation
+"""Values as DCGM and Prometheus write them."""
 
 from traceanalyzer.sources.telemetry import is_missing, number
 
@@ -32,20 +30,3 @@ def is_blank(value: float) -> bool:
     if value >= _BLANKS[0] and value == int(value):
         return any(blank <= value < blank + _BLANK_KINDS for blank in _BLANKS) or value >= _LARGEST_BLANK
     return False
-
-
-_MS_FROM = 10**11  # a time in ms is later than March 1973 from here on, one in s later than the year 5138
-_US_FROM = 10**14
-_NS_FROM = 10**17
-
-
-def epoch_ns(text: str) -> int | None:
-    """Nanoseconds since 1970 of a time in s, ms, us or ns, told apart by their size; None if it is no such time."""
-    try:
-        value = Decimal(text)
-    except InvalidOperation:
-        return None
-    if not value.is_finite() or not 0 < value < 10**19:
-        return None
-    scale = 10**9 if value < _MS_FROM else 10**6 if value < _US_FROM else 10**3 if value < _NS_FROM else 1
-    return int(value * scale)

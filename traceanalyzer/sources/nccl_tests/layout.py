@@ -96,7 +96,7 @@ def row_of(cells: list[str], columns: tuple[str, ...]) -> Row | None:
 
 
 def fits(row: Row) -> bool:
-    """Whether bandwidths are sizes by times, as far as printed digits tell: then columns are what they were taken for."""
+    """Whether bandwidths are sizes by times, as far as printed digits tell: then the columns are the right ones."""
     found: dict[int | None, dict[str, float | None]] = {}
     for metric, _unit, value, measurement in row.values:
         found.setdefault(measurement, {})[metric] = value
