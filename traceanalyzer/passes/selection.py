@@ -16,6 +16,7 @@ class Selection:
     operation of each file, half open. `warmup` None finds the warm-up steps itself. `top` 0 lists all rows. Of idle
     time `under` keeps what has a matching frame on its stack, and `by` says what it is grouped by. `align` says what
     puts the clocks of ranks on one. `metric` keeps the metrics with a matching name, `peaks` names a file of peaks.
+    `samples_per_step` is how many samples all ranks together work on in a step.
     """
 
     run: str | None = None
@@ -34,6 +35,7 @@ class Selection:
     align: str = "collectives"
     metric: str | None = None
     peaks: str | None = None
+    samples_per_step: int | None = None
     top: int = 20
 
 
