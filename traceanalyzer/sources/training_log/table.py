@@ -123,7 +123,8 @@ class Table:
             cells = [cell.strip() for cell in row]
             if header.delimiter == ";":  # written where numbers have a decimal comma
                 cells = [cell.replace(",", ".") if cell.count(",") == 1 else cell for cell in cells]
-            if any(cells) and header_of(header.delimiter.join(cells)) is None:
+            again = number(cells[0]) is None and header_of(header.delimiter.join(cells)) is not None if cells else False
+            if any(cells) and not again:
                 yield cells
 
     def _decide(self, header: Header, rows: list[list[str]]) -> None:
