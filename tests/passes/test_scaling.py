@@ -292,6 +292,7 @@ def test_a_log_that_tells_no_ranks_is_left_out_and_said(logged):
     answer = logged({}, [("one", log_of([100], 1)), ("two", log_of([150]))])
     assert told(answer, "ranks", "run") == [(1, "one")]
     assert about(answer, "run two is left out: its training log does not tell how many ranks it has")
+    assert about(answer, "samples per second")
 
 
 def test_several_logs_of_a_run_do_not_count(logged):

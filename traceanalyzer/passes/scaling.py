@@ -124,6 +124,7 @@ def scaling(scope: Scope) -> Answer:
         warnings.append(unit)
     else:
         warnings.append(_alone(scope, found))
+        warnings += [unit] if found and unit != _RANK_STEPS else []
     answer = _answer(rows, lost, warnings)
     answer.notes.append(scope.note())
     return answer
