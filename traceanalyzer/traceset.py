@@ -284,6 +284,7 @@ _KNOWN = [
     "metric",
     "peaks",
     "split",
+    "samples_per_step",
     "top",
 ]
 
@@ -293,7 +294,9 @@ def make_selection(**given: object) -> Selection:
     if unknown := set(given) - set(_KNOWN):
         raise UsageError(f"unknown selection {', '.join(sorted(unknown))}; known are {', '.join(_KNOWN)}")
     text = {k: (None if given.get(k) is None else storable(str(given[k]))) for k in _KNOWN}
-    number = {k: _number(k, given.get(k)) for k in ("device", "warmup", "top")}
+    number = {k: _number(k, given.get(k)) for k in ("device", "warmup", "samples_per_step", "top")}
+    if number["samples_per_step"] == 0:
+        raise UsageError("--samples-per-step 0: give 1 or more")
     for name in ("step_range", "input_range", "user_code", "under", "metric"):
         _check_pattern(name, text[name])
     lane = text["lane"] or "device"
@@ -324,6 +327,7 @@ def make_selection(**given: object) -> Selection:
         metric=text["metric"],
         peaks=text["peaks"],
         split=text["split"],
+        samples_per_step=number["samples_per_step"],
         top=number["top"] or 0,
     )
 
@@ -333,7 +337,8 @@ def _number(name: str, value: object) -> int | None:
         return None
     text = str(value)
     if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
-        raise UsageError(f"--{name} {text[:40]}: give a number, 0 or more, of at most {MOST_DIGITS} digits")
+        option = name.replace("_", "-")
+        raise UsageError(f"--{option} {text[:40]}: give a number, 0 or more, of at most {MOST_DIGITS} digits")
     return int(text)
 
 

@@ -19,6 +19,7 @@ class Selection:
     time `under` keeps what has a matching frame on its stack, and `by` says what it, or operators, are grouped
     by. `align` says what puts the clocks of ranks on one. `metric` keeps the metrics with a matching name, `peaks`
     names a file of peaks. `split` says whose parts a summary has.
+    `samples_per_step` is how many samples all ranks together work on in a step.
     """
 
     run: str | None = None
@@ -38,6 +39,7 @@ class Selection:
     metric: str | None = None
     peaks: str | None = None
     split: str | None = None
+    samples_per_step: int | None = None
     top: int = 20
 
 
