@@ -189,6 +189,13 @@ def test_nothing_recorded_is_said(tmp_path):
     assert "profile_memory=True" in answer.warnings[-1]
 
 
+def test_impossible_sizes_are_left_out_and_said(tmp_path):
+    capture = Capture().memory(1, 50, 1).memory(2, -(2**63), 2).memory(3, 30, 3, 2**62)
+    answer = asked(tmp_path, capture)
+    assert column(answer, "curve", "allocated_bytes") == [(0,), (50,)]
+    assert "2 records of memory with an impossible size left out" in answer.warnings[0]
+
+
 EVENTS = st.lists(
     st.tuples(st.integers(-9, 9).filter(bool), st.one_of(st.none(), st.integers(0, 3)), st.integers(0, 1)),
     min_size=1,
