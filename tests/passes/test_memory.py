@@ -68,7 +68,7 @@ def test_without_totals_levels_are_the_least_that_is_possible(tmp_path):
     ]
     assert column(answer, "peak", "part", "bytes") == [("peak", 70), ("unknown", 70)]
     assert any("only differences" in text for text in answer.warnings)
-    assert any("no addresses" in text for text in answer.warnings)
+    assert any("lacks addresses" in text for text in answer.warnings)
 
 
 def test_a_window_selects_instants(tmp_path):

@@ -267,7 +267,7 @@ class DeviceReport:
             )
         if not memory.events.has_address.all():
             out.append(
-                f"{whose}: the trace has no addresses of allocations, so that it is not known what holds the memory at"
+                f"{whose}: the trace lacks addresses of allocations, so that it is not known what holds the memory at"
                 " the peak, and what grows"
             )
         elif self._known_too_much():
