@@ -68,7 +68,7 @@ def test_without_totals_levels_are_the_least_that_is_possible(tmp_path):
     ]
     assert column(answer, "peak", "part", "bytes") == [("peak", 70), ("unknown", 70)]
     assert any("only differences" in text for text in answer.warnings)
-    assert any("no addresses" in text for text in answer.warnings)
+    assert any("lacks addresses" in text for text in answer.warnings)
 
 
 def test_a_window_selects_instants(tmp_path):
@@ -187,6 +187,13 @@ def test_nothing_recorded_is_said(tmp_path):
     answer = asked(tmp_path, Capture().kernel(1, 2).memory(1, 5, 1, device=None))
     assert not len(answer.curve) and not answer.findings
     assert "profile_memory=True" in answer.warnings[-1]
+
+
+def test_impossible_sizes_are_left_out_and_said(tmp_path):
+    capture = Capture().memory(1, 50, 1).memory(2, -(2**63), 2).memory(3, 30, 3, 2**62)
+    answer = asked(tmp_path, capture)
+    assert column(answer, "curve", "allocated_bytes") == [(0,), (50,)]
+    assert "2 records of memory with an impossible size left out" in answer.warnings[0]
 
 
 EVENTS = st.lists(

@@ -29,8 +29,7 @@ Where time goes:
   ledger   Every nanosecond of every device in exactly one category.
   steps    Duration, busy and idle time of each step, and pauses that recur.
   ranges   Host, busy and idle time of annotations and NVTX ranges.
-  ops      Operators: self and total time, host and device, by shape and
-           module.
+  ops      Operators by name, shape, module: self and total time.
   memory   Memory of the GPUs: peak, what holds it, and what grows.
 
 GPU:

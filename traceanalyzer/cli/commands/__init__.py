@@ -36,7 +36,7 @@ COMMANDS = (
     Entry("ledger", "Where time goes", "Every nanosecond of every device in exactly one category."),
     Entry("steps", "Where time goes", "Duration, busy and idle time of each step, and pauses that recur."),
     Entry("ranges", "Where time goes", "Host, busy and idle time of annotations and NVTX ranges."),
-    Entry("ops", "Where time goes", "Operators: self and total time, host and device, by shape and module."),
+    Entry("ops", "Where time goes", "Operators by name, shape, module: self and total time."),
     Entry("memory", "Where time goes", "Memory of the GPUs: peak, what holds it, and what grows."),
     Entry("kernels", "GPU", "Which kernels take the time, and how fast the copies are."),
     Entry("streams", "GPU", "How busy the streams are, and what runs at the same time."),

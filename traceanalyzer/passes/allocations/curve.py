@@ -1,17 +1,20 @@
 """Allocated and reserved memory of one device over time, and which allocation each free ends."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from traceanalyzer.numeric.grouping import groups
 from traceanalyzer.passes.scope import Scope
+from traceanalyzer.store.database import first_row
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 NONE = -1
 NEVER = np.iinfo(np.int64).max
+_LARGEST = 1 << 50
+"""No device has, and no allocator tells, so many bytes: what claims to is damage, and would not add up in 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +22,7 @@ class MemoryEvents:
     """Allocations (positive) and frees of a device in the order in which they were made.
 
     `address` is of no meaning where not `has_address`. `total` and `reserved` are what the allocator of the process
-    told after each, known where the flags say so.
+    told after each, known where the flags say so. `n_odd` counts events of impossible sizes, which are left out.
     """
 
     t: Ints
@@ -32,6 +35,7 @@ class MemoryEvents:
     has_total: Flags
     reserved: Ints
     has_reserved: Flags
+    n_odd: int = field(default=0, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.t)
@@ -47,17 +51,22 @@ class Levels:
 
 
 def load_events(scope: Scope, capture: int, device: int) -> MemoryEvents:
-    """Allocations and frees of a device, by time, then as they stand in the file."""
+    """Allocations and frees of a device, by time, then as they stand in the file; impossible sizes are left out."""
+    mine = "FROM stored.memory_events WHERE capture = ? AND device = ? AND t_ns IS NOT NULL"
+    possible = f"""(bytes BETWEEN -{_LARGEST} AND {_LARGEST} AND coalesce(allocated_bytes, 0) BETWEEN 0 AND {_LARGEST}
+        AND coalesce(reserved_bytes, 0) BETWEEN 0 AND {_LARGEST})"""
     got = scope.connection.execute(
         f"""SELECT t_ns, coalesce(process, {NONE}) AS process, coalesce(thread, {NONE}) AS thread,
-            coalesce(bytes, 0) AS bytes, coalesce(address, 0) AS address, address IS NOT NULL AS has_address,
+            bytes, coalesce(address, 0) AS address, address IS NOT NULL AS has_address,
             coalesce(allocated_bytes, 0) AS total, allocated_bytes IS NOT NULL AS has_total,
             coalesce(reserved_bytes, 0) AS reserved, reserved_bytes IS NOT NULL AS has_reserved
-        FROM stored.memory_events WHERE capture = ? AND device = ? AND t_ns IS NOT NULL ORDER BY t_ns, rowid""",
+        {mine} AND {possible} ORDER BY t_ns, rowid""",
         [capture, device],
     ).fetchnumpy()
+    odd = first_row(scope.connection.execute(f"SELECT count(*) {mine} AND {possible} IS NOT TRUE", [capture, device]))
     names = ("process", "thread", "bytes", "address", "has_address", "total", "has_total", "reserved", "has_reserved")
-    return MemoryEvents(np.asarray(got["t_ns"], np.int64), *(np.asarray(got[name]) for name in names))
+    columns = (np.asarray(got[name]) for name in names)
+    return MemoryEvents(np.asarray(got["t_ns"], np.int64), *columns, n_odd=odd[0] if odd else 0)
 
 
 def allocated(events: MemoryEvents) -> Levels:

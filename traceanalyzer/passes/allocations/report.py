@@ -111,7 +111,7 @@ class DeviceReport:
         parts = count - len(keep)
         if parts < 1:
             return np.array(sorted(keep))
-        part = np.minimum((t - t[0]) * parts // max(int(t[-1] - t[0]), 1), parts - 1)
+        part = np.minimum(((t - t[0]) / max(int(t[-1] - t[0]), 1) * parts).astype(np.int64), parts - 1)
         order = np.lexsort((-level, part))
         first = order[np.append(True, np.diff(part[order]) != 0)]
         return np.unique(np.append(first, keep))
@@ -258,6 +258,8 @@ class DeviceReport:
         """What the recording does not tell."""
         memory, whose = self._memory, self._scope.whose(self._memory.device)
         out = []
+        if odd := memory.events.n_odd:
+            out.append(f"{whose}: {counted(odd, 'record')} of memory with an impossible size left out")
         if memory.of_allocator and not memory.level.exact:
             out.append(
                 f"{whose}: the trace has no totals of allocated memory, only differences: what was allocated before"
@@ -265,7 +267,7 @@ class DeviceReport:
             )
         if not memory.events.has_address.all():
             out.append(
-                f"{whose}: the trace has no addresses of allocations, so that it is not known what holds the memory at"
+                f"{whose}: the trace lacks addresses of allocations, so that it is not known what holds the memory at"
                 " the peak, and what grows"
             )
         elif self._known_too_much():
