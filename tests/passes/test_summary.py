@@ -182,7 +182,10 @@ RIGHT = [PUBLIC / "torch" / f"{name}.json.gz" for name in ("kineto_2021_computep
 WRONG = [
     *sorted(path for path in TRACES.glob("*/*.json.gz") if path.stat().st_size < 60_000),
     *(TRACES / name for name in ("ddp2_healthy/rank0.json.gz", "dataloader_workers2/torch.json.gz")),
-    *(PUBLIC / "torch" / f"{name}.json.gz" for name in ("tutorial_window_a", "hta_128ranks_r0", "tl_h100_modules_small")),
+    *(
+        PUBLIC / "torch" / f"{name}.json.gz"
+        for name in ("tutorial_window_a", "hta_128ranks_r0", "tl_h100_modules_small")
+    ),
 ]
 """Traces whose calls the plugin does not know."""
 READABLE = [path for path in (*RIGHT, *WRONG) if path.exists()]

@@ -225,7 +225,7 @@ class _Found:
             tuple(begins),
             period,
             int(self._counted.sum()),
-            excess // len(runs),
+            round(excess / len(runs)),
             by_cause,
             blame,
             stack,
