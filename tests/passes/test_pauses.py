@@ -12,9 +12,9 @@ from tests.support.store_builder import Capture, store_of
 from traceanalyzer.passes.causes import Cause
 from traceanalyzer.passes.idle.lanes import devices_with_gaps
 from traceanalyzer.passes.idle.stacks import StackTree
+from traceanalyzer.passes.pause_tables import numbers_text
 from traceanalyzer.passes.pauses import kind_of, outlying, paused, recurring_pauses
 from traceanalyzer.passes.scope import resolve
-from traceanalyzer.passes.pause_tables import numbers_text
 from traceanalyzer.schema.kinds import EventKind
 from traceanalyzer.store.database import open_to_read
 from traceanalyzer.traceset import make_selection
@@ -109,8 +109,8 @@ def test_a_pause_in_every_fourth_step_by_hand(tmp_path):
     (cause,) = answer.pause_causes.rows()
     assert (cause["cause"], cause["idle_ns"], cause["cost_ns"]) == ("python", 600 * US, 50 * US)
     assert [f.text for f in answer.findings if f.code != "step_time"] == [
-        "rank 0, device 0: a pause for a checkpoint every 4 steps (3 times, from step 3 on) makes steps 200.000 us longer,"
-        " 200.000 us of it idle: save_checkpoint (train.py:40), Python; 50.000 us a step on average"
+        "rank 0, device 0: a pause for a checkpoint every 4 steps (3 times, from step 3 on) makes steps 200.000 us"
+        " longer, 200.000 us of it idle: save_checkpoint (train.py:40), Python; 50.000 us a step on average"
     ]
     with traceanalyzer.open(tmp_path / "s.duckdb") as traces:
         # What is listed changes nothing of it.
@@ -144,8 +144,8 @@ def test_busy_outliers_and_late_batches_are_no_pauses(tmp_path):
     answer = asked(tmp_path, stepped(lambda n: 200 if n % 4 == 3 else 0, busy=True))
     assert [row["step"] for row in answer.steps.rows() if row["outlier"]] == [3, 7, 11] and not len(answer.pauses)
     assert answer.findings[-1].text == (
-        "rank 0, device 0: 3 steps are outliers beside the median of 100.000 us: step 3 takes 300.000 us, 12.000 us of it"
-        " idle; step 7 takes 300.000 us, 12.000 us of it idle; step 11 takes 300.000 us, 12.000 us of it idle"
+        "rank 0, device 0: 3 steps are outliers beside the median of 100.000 us: step 3 takes 300.000 us, 12.000 us of"
+        " it idle; step 7 takes 300.000 us, 12.000 us of it idle; step 11 takes 300.000 us, 12.000 us of it idle"
     )
     (tmp_path / "loader").mkdir()
     name = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
