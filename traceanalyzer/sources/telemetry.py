@@ -2,10 +2,14 @@
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
-from traceanalyzer.schema.sink import Sink
+import numpy as np
+from numpy.typing import NDArray
+
+from traceanalyzer.schema.sink import Sink, Values
 from traceanalyzer.sources.row_batches import Batches
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
@@ -15,7 +19,8 @@ _NONE = re.compile(
     r"|insufficient permissions?|function not found|requested functionality has been deprecated",
     re.IGNORECASE,
 )
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|0x[0-9a-f]+", re.IGNORECASE)
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?|0x[0-9a-f]+", re.IGNORECASE)
+_INTEGERS = {"device": np.int32, "process": np.int64, "t_ns": np.int64, "tick": np.int64}
 
 
 def without_escapes(line: str) -> str:
@@ -34,7 +39,10 @@ def number(text: str) -> float | None:
     bare = text.strip()
     if not _NUMBER.fullmatch(bare):
         return None
-    value = float(int(bare, 16)) if bare[:2].lower() == "0x" else float(bare)
+    try:
+        value = float(int(bare, 16)) if bare[:2].lower() == "0x" else float(bare)
+    except OverflowError:
+        return None
     return value if math.isfinite(value) else None
 
 
@@ -103,6 +111,36 @@ class Samples:
                 "value": sample.value,
             },
         )
+
+    def add_column(
+        self, like: Sample, values: NDArray[np.float64], instance: Sequence[str | None] | None = None, **columns: Values
+    ) -> None:
+        """Many samples of one metric at once; values that are not a number are null.
+
+        `like` is what they share. `columns` are those in which they differ (device, process, t_ns, tick), masked where
+        there is none; `instance` has its texts.
+        """
+        count = len(values)
+        if not count:
+            return
+        self.count += count
+        shared = {"device": like.device, "process": like.process, "t_ns": like.t_ns, "tick": like.tick}
+        batch: dict[str, Values] = {
+            name: columns[name] if name in columns else np.full(count, value, _INTEGERS[name])
+            for name, value in shared.items()
+            if name in columns or value is not None
+        }
+        instants = np.ma.compressed(batch["t_ns"]) if "t_ns" in batch else np.zeros(0, np.int64)
+        if len(instants):
+            first, last = int(instants.min()), int(instants.max())
+            self._first = first if self._first is None else min(self._first, first)
+            self._last = last if self._last is None else max(self._last, last)
+        for name, text in (("source", like.source), ("metric", like.metric), ("metric_unit", like.unit)):
+            batch[name] = np.full(count, self._sink.texts.codes([text], 1)[0])
+        if instance is not None or like.instance is not None:
+            batch["instance"] = self._sink.texts.codes(instance or [like.instance] * count, count)
+        batch["value"] = np.ma.masked_invalid(values)
+        self._sink.write("metric_samples", batch)
 
     def device(self, number: int, name: str | None = None, uuid: str | None = None, memory: int | None = None) -> None:
         """A device of the file, with what it says of it. Call it once for a device."""
