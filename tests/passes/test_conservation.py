@@ -27,7 +27,7 @@ FILES = [
     for path in sorted([*folder.rglob("*.json.gz"), *folder.rglob("*.sqlite.gz")])
     if path.stat().st_size <= 1_400_000
 ]
-SMALL = 150_000
+SMALL = 100_000
 REFUSED = {"truncated_by_older_nsys_x2022.sqlite.gz"}
 """Files that are refused, as a whole."""
 CAUSE = ("capture", "device", "cause", "reason")

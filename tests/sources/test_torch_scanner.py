@@ -30,7 +30,7 @@ _DATA = _ROOT.parent / "shared"
 _SAMPLES = sorted(p for p in (_ROOT / "sample_traces").glob("**/*.json.gz"))
 _BESIDE = [*sorted((_DATA / "traces").glob("**/*.json.gz")), *sorted((_DATA / "public" / "torch").glob("*.json.gz"))]
 _MOST_BYTES = 3_000_000
-_SETTINGS = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+_SETTINGS = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def _id(path: Path) -> str:
