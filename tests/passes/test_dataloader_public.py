@@ -134,8 +134,13 @@ def changed(path, change, folder):
     return new
 
 
-@pytest.mark.parametrize("path", PUBLIC_FILES, ids=title)
-@pytest.mark.parametrize("change", [frame_instead, frame_inside])
+ARRAY, SMALL, STACKS = PUBLIC_FILES
+
+
+@pytest.mark.parametrize(
+    ("path", "change"),
+    [(SMALL, frame_instead), (SMALL, frame_inside), (ARRAY, frame_instead), (STACKS, frame_inside)],
+)
 def test_frames_of_the_loader_say_the_same_as_its_annotation(path, change, tmp_path):
     assert charged(changed(path, change, tmp_path)) == expected_of(path)
 

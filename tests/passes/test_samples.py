@@ -69,14 +69,14 @@ CALLS = st.lists(st.tuples(st.integers(0, 25), st.integers(1, 30)), max_size=6).
 """Disjoint calls in order: pauses and lengths."""
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(SAMPLES, CALLS)
 def test_samples_stand_by_the_definition(at, calls):
     assume(not outlives(at, calls))  # see the next test
     assert found(at, calls) == [by_definition(at, calls, x) for x in range(HORIZON)]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(SAMPLES.filter(lambda at: len(at) > 1), CALLS)
 def test_a_sample_stands_for_its_instant_and_never_beyond_the_next(at, calls):
     got = found(at, calls)

@@ -38,7 +38,7 @@ def _id(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", _SAMPLES, ids=_id)
-@pytest.mark.parametrize("block_bytes", [5_000, 100_000, 8 << 20])
+@pytest.mark.parametrize("block_bytes", [20_000, 100_000, 8 << 20])
 def test_samples(path: Path, block_bytes: int) -> None:
     assert assert_same(path, block_bytes) > 0
 
