@@ -13,14 +13,31 @@ from tests.support.real_traces import STORES
 from traceanalyzer.store import database
 
 REAL_MAKE = database._make
+PREFIX = "traceanalyzer-stores-"
 
 
 def pytest_configure(config):
     if hasattr(config, "workerinput"):
         return  # it has the folder from the process that started it
-    folder = tempfile.mkdtemp(prefix="traceanalyzer-tests-")
+    for left in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
+        if not is_running(left.name.removeprefix(PREFIX).partition("-")[0]):
+            shutil.rmtree(left, ignore_errors=True)  # hundreds of megabytes, of a run that was killed
+    folder = tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-")
     os.environ[STORES] = folder
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
+def is_running(process: str) -> bool:
+    """Whether there is a process of this number; True where it cannot be known."""
+    if os.name != "posix" or not process.isdigit():
+        return True
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
 
 
 @pytest.fixture(scope="session", autouse=True)
