@@ -1,5 +1,7 @@
 """Every pass on an empty store and on a store of each single source; every table has its declared columns."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from traceanalyzer.sources import SOURCES
 from traceanalyzer.store.database import open_to_write
 
 SAMPLES = Path(__file__).parents[1] / "sample_traces"
+FORMS = ("table", "json", "csv", "markdown")
 
 
 def sample_of(source):
@@ -48,15 +51,30 @@ def test_every_pass_answers(store, name):
             assert arrow.schema.field(column.name).metadata[b"meaning"].decode() == column.meaning
 
 
-@pytest.mark.parametrize("command", [*sorted(PASSES), "sql"])
-def test_every_command_answers(store, command, capfd):
-    words = [command, "SELECT count(*) AS n FROM gpu_ops"] if command == "sql" else [command]
-    for form in ("table", "json", "csv", "markdown"):
-        code = run([*words, "--db", str(store), "--format", form])
-        out, err = capfd.readouterr()
+def words_of(command, store, form):
+    question = ["SELECT count(*) AS n FROM gpu_ops"] if command == "sql" else []
+    return [command, *question, "--db", str(store), "--format", form]
+
+
+@pytest.mark.parametrize("command", [*sorted(PASSES), "checkup", "sql"])
+def test_every_command_answers(store, command, capfdbinary):
+    for form in FORMS:
+        code = run(words_of(command, store, form))
+        out, err = capfdbinary.readouterr()
         assert code == 0, err
-        assert "Traceback" not in err
+        assert b"Traceback" not in err
         assert out.strip()
+
+
+@pytest.mark.parametrize(("command", "form"), [("gaps", "table"), ("sql", "json")])
+def test_a_process_prints_the_same(tmp_path, capfdbinary, monkeypatch, command, form):
+    monkeypatch.setenv("COLUMNS", "100")
+    ingest([sample_of(SOURCES[0].name)], tmp_path / "s.duckdb")
+    words = words_of(command, tmp_path / "s.duckdb", form)
+    assert run(words) == 0
+    out, err = capfdbinary.readouterr()
+    done = subprocess.run([sys.executable, "-m", "traceanalyzer", *words], capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, out, err)
 
 
 @pytest.mark.parametrize("source", [s.name for s in SOURCES])

@@ -182,6 +182,7 @@ class TestNames:
             ingest([path], Path(str(tmp_path / "\udcff.duckdb")))
 
 
+@pytest.mark.usefixtures("stores_made_anew")
 class TestStores:
     def test_a_damaged_block_is_one_line(self, tmp_path, store):
         ingest([trace(tmp_path / "t.json", n=50)], store)

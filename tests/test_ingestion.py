@@ -314,6 +314,7 @@ class TestFiles:
         assert [done for done, _ in seen] == sorted(done for done, _ in seen)
 
 
+@pytest.mark.usefixtures("stores_made_anew")
 class TestAllOrNothing:
     def test_an_error_while_reading_leaves_nothing_of_the_file(self, tmp_path, store, monkeypatch):
         from traceanalyzer.store import commit

@@ -12,7 +12,7 @@ from tests.fuzz.harness import attempt
 from tests.fuzz.inputs import ROOT, inputs
 from tests.fuzz.mutations import MUTATIONS
 
-EXAMPLES = 40
+EXAMPLES = 25
 
 
 @pytest.mark.parametrize("source", sorted(MUTATIONS))

@@ -66,7 +66,7 @@ def walked(events):
     return parent, depth, innermost
 
 
-@settings(max_examples=500)
+@settings(max_examples=250)
 @given(EVENTS)
 def test_parents_and_depths_are_those_of_the_walk(events):
     found = Nested(*arrays(events))
@@ -75,7 +75,7 @@ def test_parents_and_depths_are_those_of_the_walk(events):
     assert found.depth.tolist() == depth
 
 
-@settings(max_examples=500)
+@settings(max_examples=250)
 @given(EVENTS)
 def test_timeline_gives_the_innermost_event_of_each_instant(events):
     start, end = arrays(events)

@@ -260,13 +260,14 @@ def test_the_ledger_splits_communication_that_compute_does_not_hide(tmp_path):
     assert (1, "communication_wait") not in found
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
-    world=st.integers(2, 9),
+    world=st.integers(2, 5),
     tensor=st.sampled_from([1, 2, 3]),
     drift=st.sampled_from([0.0, 40.0]),
 )
+@example(seed=7, world=9, tensor=3, drift=40.0)  # larger than those at random, which take long to store
 @example(seed=461, world=3, tensor=3, drift=40.0)  # two ranks of a group arrive within the jitter of each other
 def test_waits_and_clocks_of_random_jobs(tmp_path_factory, seed, world, tensor, drift):
     """Groups of neighbours and of ranks across them; offsets of seconds; jitter below 2 us; against a slow loop."""

@@ -715,20 +715,20 @@ def is_sound(found):
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.sampled_from(NAMES), recorded)
 def test_any_recorded_arguments_give_an_answer_or_none(name, arguments):
     assert is_sound(work_of(name, json.dumps(arguments)))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.sampled_from(NAMES), hostile | st.text())
 def test_any_text_gives_an_answer_or_none(name, content):
     assert is_sound(work_of(name, content if isinstance(content, str) else json.dumps(content)))
     assert is_sound(work_of(name, json.dumps({"Input Dims": content})))
 
 
-@settings(max_examples=500)
+@settings(max_examples=250)
 @given(st.text(), st.integers(), st.integers(), st.text(), st.none() | st.integers())
 def test_any_collective_gives_an_answer_or_none(kind, elements_in, elements_out, dtype, ranks):
     assert is_sound(collective_work(kind, elements_in, elements_out, dtype, ranks))

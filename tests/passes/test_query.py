@@ -63,10 +63,10 @@ def test_an_unknown_name_is_answered_with_those_that_there_are(store, query, sai
 
 
 def test_every_result_can_be_queried(store):
+    with traceanalyzer.open(store) as traces:
+        found = {name: traces.sql(f"SELECT * FROM {name}").rows for name in RESULTS}
     for name, result in RESULTS.items():
-        with traceanalyzer.open(store) as traces:
-            frame = traces.sql(f"SELECT * FROM {name}").rows
-        assert list(frame.columns) == [c.name for c in result.spec.columns]
+        assert list(found[name].columns) == [c.name for c in result.spec.columns]
 
 
 def test_results_are_those_of_the_questions(store):

@@ -43,7 +43,7 @@ def flagged_above(parent, flags, node):
     return out
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(forests())
 def test_nearest_outermost_and_inside_against_a_walk(forest):
     parent, flags = forest
@@ -71,7 +71,7 @@ CHUNKS = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(CHUNKS, st.sampled_from((1, 13, 1 << 22)), st.sampled_from((1, 1 << 41, 1 << 53)))
 def test_keyed_totals_against_a_counter(chunks, most_bins, exact):
     kept, idle, count = KeyedTotals(), Counter(), Counter()
@@ -114,7 +114,7 @@ def pieces_of(gaps, first=0):
     return made(gap, start, end, cause, node, reason=reason, refill=refill.astype(bool))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(GAPS, GAPS)
 def test_sums_by_cause_reason_and_stack(one, other):
     kept, idle, count = IdleTotals(), Counter(), Counter()
@@ -126,7 +126,7 @@ def test_sums_by_cause_reason_and_stack(one, other):
     assert {group[:3]: group[3:] for group in kept.groups()} == {key: (idle[key], count[key]) for key in idle}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(GAPS, GAPS)
 def test_the_largest_piece_of_a_gap_is_the_first_of_the_longest(one, other):
     kept = LargestPieces(len(one) + len(other))
@@ -137,7 +137,7 @@ def test_the_largest_piece_of_a_gap_is_the_first_of_the_longest(one, other):
     assert kept.node.tolist() == [part[3] for part in longest]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(GAPS)
 def test_equal_neighbours_of_a_gap_become_one(gaps):
     expected = []
@@ -194,7 +194,7 @@ def test_values_at_instants(function, instants):
     assert bool(function) == (len(function.at) > 0)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(functions(), INTERVALS)
 def test_touches_instant_by_instant(function, intervals):
     start, end = columns(intervals)
@@ -202,7 +202,7 @@ def test_touches_instant_by_instant(function, intervals):
     assert function.touches(start, end).tolist() == expected
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(functions(), INTERVALS)
 def test_cuts_instant_by_instant(function, intervals):
     rows = [column.tolist() for column in function.cut(*columns(intervals))]
@@ -210,7 +210,7 @@ def test_cuts_instant_by_instant(function, intervals):
     assert got == [(k, x, value(function, x)) for k, (a, b) in enumerate(intervals) for x in range(a, b)]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(functions(), min_size=1, max_size=4))
 def test_the_first_function_with_a_value_decides(some):
     expected = [next((v for v in each if v >= 0), -1) for each in zip(*map(values, some), strict=True)]
@@ -218,7 +218,7 @@ def test_the_first_function_with_a_value_decides(some):
     assert values(first_of(NOTHING, *some)) == expected
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 10)), max_size=7))
 def test_unions_of_intervals_that_overlap(parts):
     intervals = [(a, a + length) for a, length in parts]
@@ -227,7 +227,7 @@ def test_unions_of_intervals_that_overlap(parts):
     assert (np.diff(function.at) > 0).all()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(INTERVALS, st.data())
 def test_functions_of_disjoint_intervals(intervals, data):
     own = np.array([data.draw(st.integers(-1, 3)) for _ in intervals], np.int32)

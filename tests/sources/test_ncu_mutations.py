@@ -7,6 +7,7 @@ import csv
 import functools
 import io
 import random
+import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -87,9 +88,15 @@ def twin(path: Path) -> Page:
     return page_of(path)
 
 
+@functools.cache
+def plain_of(path: Path) -> MemorySink:
+    with tempfile.TemporaryDirectory() as folder:
+        return read_text(Path(folder), twin(path).text())
+
+
 @pytest.fixture
-def plain(path: Path, tmp_path: Path) -> MemorySink:
-    return read_text(tmp_path, twin(path).text())
+def plain(path: Path) -> MemorySink:
+    return plain_of(path)
 
 
 def by_launch(sink: MemorySink) -> dict[Key, list[dict[str, Any]]]:

@@ -1,5 +1,6 @@
 """Real pages and reports of ncu: against their manifest, against known facts, and against one another."""
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,9 @@ _OWN = sorted(p for p in _TRACES.glob("*/*") if ".csv" in p.name)
 pytestmark = pytest.mark.skipif(not _MANIFEST, reason="the real pages are not beside the repository")
 
 
+@functools.cache
 def read(path: Path) -> MemorySink:
+    """What the reader writes of a page; several tests look at the same ones."""
     (found,) = find_files([path])
     assert found.source.name == "ncu"
     sink = MemorySink()

@@ -30,7 +30,7 @@ _DATA = _ROOT.parent / "shared"
 _SAMPLES = sorted(p for p in (_ROOT / "sample_traces").glob("**/*.json.gz"))
 _BESIDE = [*sorted((_DATA / "traces").glob("**/*.json.gz")), *sorted((_DATA / "public" / "torch").glob("*.json.gz"))]
 _MOST_BYTES = 3_000_000
-_SETTINGS = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+_SETTINGS = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def _id(path: Path) -> str:
@@ -38,7 +38,7 @@ def _id(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", _SAMPLES, ids=_id)
-@pytest.mark.parametrize("block_bytes", [5_000, 100_000, 8 << 20])
+@pytest.mark.parametrize("block_bytes", [20_000, 100_000, 8 << 20])
 def test_samples(path: Path, block_bytes: int) -> None:
     assert assert_same(path, block_bytes) > 0
 

@@ -13,6 +13,8 @@ from traceanalyzer.schema.tables import TABLES
 from traceanalyzer.store import database
 from traceanalyzer.store.ddl import public_columns
 
+pytestmark = pytest.mark.usefixtures("stores_made_anew")
+
 
 @pytest.fixture
 def store(tmp_path):

@@ -110,7 +110,7 @@ def changes_by_instant(events):
     return sorted(found)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(EVENTS, WAYS)
 def test_stacks_are_those_of_the_walk_and_change_as_instants_pass(events, way):
     with worked(way):
@@ -172,7 +172,7 @@ class TestCrossings:
             assert got.change_event.tolist() == list(range(1, 100_000))
             assert got.change_ns.tolist() == list(range(15, 1_000_000, 10))
 
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=100, deadline=None)
     @given(EVENTS, st.integers(0, 12))
     def test_changes_are_given_up_from_an_instant_on_whatever_the_chunk(self, events, steps):
         def limited(chunk):
