@@ -215,7 +215,6 @@ def _of_tensorboard(scope: Scope) -> Answer:
         raise UsageError("--as tensorboard speaks of whole steps: leave --window out; --steps picks some")
     run_of = dict(scope.connection.execute("SELECT capture, run FROM stored.captures").fetchall())
     profiled = scope.of_source(PROFILERS)
-    others = sorted(set(scope.captures) - set(scope.of_source(("torch",))) - set(profiled))
     rows: list[tuple[object, ...]] = []
     findings = []
     for capture in scope.captures:
@@ -229,7 +228,7 @@ def _of_tensorboard(scope: Scope) -> Answer:
             findings += _told_of_split(split)
     answer = Answer("summary", {"summary": Frame.of_rows(SUMMARY, rows)}, findings, list(scope.warnings))
     answer.notes.append(f"{scope.note()}; parts as TensorBoard's profiler plugin defines them, of its steps")
-    if others:
+    if scope.of_source(("nsys",)):
         answer.warnings.append(
             "TensorBoard's plugin reads traces of torch.profiler only; of nsys captures its parts are worked out in the"
             " same way, without operators where none were recorded"
@@ -246,7 +245,5 @@ def _told_of_split(split: Split) -> list[Finding]:
         return []
     where = f"rank {split.rank}" if split.rank is not None else f"capture {split.capture}"
     step = format_value(whole // split.n_steps, Unit.NS)
-    text = (
-        f"{where}: a step of {step} ({counted(split.n_steps, 'step')} on average) is {_listed(split.ns, split.n_steps)}"
-    )
+    text = f"{where}: a step of {step} (mean of {counted(split.n_steps, 'step')}) is {_listed(split.ns, split.n_steps)}"
     return [Finding("summary", text, split.rank, None)]
