@@ -7,7 +7,7 @@ from traceanalyzer.checkup.job import Job
 from traceanalyzer.checkup.messages import LANGUAGES, Messages
 from traceanalyzer.checkup.next_captures import NEXT, next_captures
 from traceanalyzer.checkup.verdict import Verdict
-from traceanalyzer.checkup.verdicts import VERDICTS, healthy
+from traceanalyzer.checkup.verdicts import VERDICTS, WITHOUT_TIMELINE, healthy
 from traceanalyzer.errors import UsageError
 from traceanalyzer.passes.answer import Answer, Frame, TableSpec
 from traceanalyzer.passes.scope import Scope
@@ -87,9 +87,10 @@ def check_up(scope: Scope, *, language: str = LANGUAGES[0], inputs: str = "") ->
 
 def verdicts_of(job: Job) -> list[Verdict]:
     """Every verdict that holds: costs first, the largest first, then risks, then `healthy` and limits of kernels."""
-    found = [verdict for judge in VERDICTS.values() if (verdict := judge(job)) is not None]
-    if not any(verdict.cost_ns for verdict in found) and (well := healthy.judge(job)) is not None:
-        found.insert(0, well)
+    names = VERDICTS if job.typical else WITHOUT_TIMELINE
+    found = [verdict for name in names if (verdict := VERDICTS[name](job)) is not None]
+    if job.typical and not any(verdict.cost_ns for verdict in found):
+        found.insert(0, healthy.judge(job))
     if sum(verdict.cost_ns or 0 for verdict in found) > job.step_ns:
         raise AssertionError("the verdicts cost more than the step")
     return sorted(found, key=_order)

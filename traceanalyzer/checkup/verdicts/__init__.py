@@ -41,4 +41,7 @@ VERDICTS: dict[str, Callable[[Job], Verdict | None]] = {
     "memory_bandwidth_bound": memory_bandwidth_bound.judge,
     "compute_bound": compute_bound.judge,
 }
-"""All verdicts but `healthy`, which holds where none of these has a cost."""
+"""All verdicts but `healthy`, which holds where none of these has a cost. They are asked of jobs with a timeline."""
+
+WITHOUT_TIMELINE = ("memory_growth", "unknown")
+"""Those that are asked of jobs without a timeline as well."""

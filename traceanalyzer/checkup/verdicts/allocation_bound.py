@@ -9,8 +9,6 @@ NAME = "allocation_bound"
 
 def judge(job: Job) -> Verdict | None:
     """Idle time in calls that allocate, free or register memory."""
-    if not job.typical:
-        return None
     blamed = blamed_for(job, NAME)
     title = job.messages.text(f"{NAME}.title", where=where(job, blamed, NAME))
     values = {"without": job.time(job.step_ns - job.cost_ns(NAME))}

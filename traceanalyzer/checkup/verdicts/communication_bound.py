@@ -11,8 +11,6 @@ UNRESOLVED = "communication_unresolved"
 
 def judge(job: Job) -> Verdict | None:
     """Exposed communication without waits, with what cannot be told apart, and communication on the host."""
-    if not job.typical:
-        return None
     cost = job.cost_ns(NAME)
     share = cost / job.step_ns if job.step_ns else 0.0
     title = job.messages.text(f"{NAME}.title", share=job.share(share))

@@ -9,8 +9,6 @@ NAME = "compile_or_load"
 
 def judge(job: Job) -> Verdict | None:
     """Idle time while modules, libraries or kernels are loaded or compiled."""
-    if not job.typical:
-        return None
     blamed = blamed_for(job, NAME)
     title = job.messages.text(f"{NAME}.title", where=where(job, blamed, NAME))
     values = {"without": job.time(job.step_ns - job.cost_ns(NAME))}

@@ -14,8 +14,6 @@ MOSTLY = 0.5
 
 def judge(job: Job) -> Verdict | None:
     """Copies and memory sets that no kernel hides, and idle time in which the host copies pageable memory."""
-    if not job.typical:
-        return None
     most = job.costliest(NAME)
     times = _times(job, most)
     whole = sum(times.values())

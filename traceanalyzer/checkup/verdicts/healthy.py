@@ -9,10 +9,8 @@ NAME = "healthy"
 WORTH_TELLING = 0.02
 
 
-def judge(job: Job) -> Verdict | None:
+def judge(job: Job) -> Verdict:
     """Compute keeps the device busy. To be asked only where no costed verdict holds."""
-    if not job.typical:
-        return None
     most = job.typical[0]
     title = job.messages.text(f"{NAME}.title", share=job.share(job.compute_share), least=job.share(COSTED_SHARE))
     remarks = []

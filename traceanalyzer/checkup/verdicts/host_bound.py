@@ -11,8 +11,6 @@ NAME = "host_bound"
 
 def judge(job: Job) -> Verdict | None:
     """Idle time in Python, in ranges, in calls of the system, for the interpreter lock, or outside of all events."""
-    if not job.typical:
-        return None
     blamed = blamed_for(job, NAME)
     most = job.costliest(NAME)
     charges = most.parts.get(NAME, {})

@@ -11,8 +11,6 @@ NAME = "launch_bound"
 
 def judge(job: Job) -> Verdict | None:
     """Idle time in operators, API calls, launches and their latency, without what synchronisations cost after them."""
-    if not job.typical:
-        return None
     most = job.costliest(NAME)
     sampled = any(charge.note == SAMPLED for charge in most.parts.get(NAME, {}))
     blamed = blamed_for(job, NAME, frozenset({Cause.PYTHON}) if sampled else frozenset())

@@ -12,8 +12,6 @@ NAME = "periodic_pause"
 
 def judge(job: Job) -> Verdict | None:
     """The idle time by which such steps exceed the median step; the costliest pause gives the title."""
-    if not job.typical:
-        return None
     most = job.costliest(NAME)
     if not most.pauses:
         return None

@@ -11,8 +11,6 @@ NAME = "straggler_bound"
 
 def judge(job: Job) -> Verdict | None:
     """Waits of the ranks that are not late, in collectives, that no compute hides; which rank is late, and why."""
-    if not job.typical:
-        return None
     found = job.imbalance
     late: list[dict[str, Any]] = list(found.tables["stragglers"].rows()) if found else []
     values = {"without": job.time(job.step_ns - job.cost_ns(NAME))}

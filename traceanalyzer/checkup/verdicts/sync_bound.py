@@ -10,8 +10,6 @@ NAME = "sync_bound"
 
 def judge(job: Job) -> Verdict | None:
     """Idle time inside blocking calls; and refill, where more than two calls a step block."""
-    if not job.typical:
-        return None
     most = job.costliest(NAME)
     refilled = most.account.refilled()
     if most.blocking_calls > CALLS_A_STEP and refilled is not None and refilled_ns(most):
