@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +41,23 @@ def number(text: str) -> float | None:
         return None
     value = float(int(bare, 16)) if bare[:2].lower() == "0x" else float(bare)
     return value if math.isfinite(value) else None
+
+
+_MS_FROM = 10**11  # a time in ms is later than March 1973 from here on, one in s later than the year 5138
+_US_FROM = 10**14
+_NS_FROM = 10**17
+
+
+def epoch_ns(text: str) -> int | None:
+    """Nanoseconds since 1970 of a time in s, ms, us or ns, told apart by their size; None if it is no such time."""
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        return None
+    if not value.is_finite() or not 0 < value < 10**19:
+        return None
+    scale = 10**9 if value < _MS_FROM else 10**6 if value < _US_FROM else 10**3 if value < _NS_FROM else 1
+    return int(value * scale)
 
 
 @dataclass(frozen=True, slots=True)
