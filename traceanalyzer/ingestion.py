@@ -14,6 +14,7 @@ import duckdb
 
 from traceanalyzer.errors import SourceError, UnknownFormatError, UsageError
 from traceanalyzer.passes.answer import Answer, Frame, TableSpec
+from traceanalyzer.passes.scope import TELEMETRY
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kinds import Severity
 from traceanalyzer.schema.text import storable
@@ -41,14 +42,17 @@ FILES = TableSpec(
         Column("rank", Type.INT64, "Rank; null where the file holds several."),
         Column("n_ops", Type.INT64, "Device operations.", Unit.COUNT),
         Column("n_events", Type.INT64, "Events of the host.", Unit.COUNT),
-        Column("n_launches", Type.INT64, "Profiled launches; null for timelines, which have none.", Unit.COUNT),
+        Column(
+            "n_launches", Type.INT64, "Profiled launches; null for other files than those of profilers.", Unit.COUNT
+        ),
+        Column("n_samples", Type.INT64, "Samples of metrics; null where there are none.", Unit.COUNT),
         Column("file_bytes", Type.INT64, "Size of the file.", Unit.BYTES),
         Column("duration_ns", Type.INT64, "Time that reading and storing took.", Unit.NS),
     ),
     cut=False,
 )
 _NOT_TRACES = {".py", ".md", ".sh", ".html", ".duckdb", ".wal", ".png", ".pdf", ".toml", ".yaml", ".yml"}
-_FileRow = tuple[str, str, str, str, int | None, int | None, int | None, int | None, int, int | None]
+_FileRow = tuple[str, str, str, str, int | None, int | None, int | None, int | None, int | None, int, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +155,7 @@ class _Work:
         if size in catalog.stored_sizes(self.connection):
             known = catalog.stored_capture(self.connection, content.digest)
         if known:
-            none = (None, None, None, None)
+            none = (None, None, None, None, None)
             self.rows.append((str(item.file), known[1], item.source.name, "skipped", *none, size, None))
             self._report(item.file, size)
             return run
@@ -175,8 +179,7 @@ class _Work:
         self.done_bytes = before
         self._report(item.file, size)
         took = time.monotonic_ns() - begun
-        profiled = None if item.source.has_timeline else staging.rows["kernel_profiles"]
-        counts = staging.rows["gpu_ops"], staging.rows["cpu_events"], profiled
+        counts = _counts(item.source, staging)
         self.rows.append((str(item.file), run.name, item.source.name, "ingested", rank, *counts, size, took))
         self._warn(item.file, staging)
         self.stored += 1
@@ -250,6 +253,17 @@ class _Work:
         for (_code, text, severity), count in sorted(staging.notes.items()):
             if severity is not Severity.INFO:
                 self.warnings.append(f"{file.name}: {text}" + (f" ({count:,} times)" if count > 1 else ""))
+
+
+def _counts(source: Source, staging: Staging) -> tuple[int | None, int | None, int | None, int | None]:
+    """How many operations, host events, profiled launches and samples a file has; None for what its source has not."""
+    watches = source.name in TELEMETRY
+    return (
+        None if watches else staging.rows["gpu_ops"],
+        None if watches else staging.rows["cpu_events"],
+        None if watches or source.has_timeline else staging.rows["kernel_profiles"],
+        staging.rows["metric_samples"] or None,
+    )
 
 
 def _roll_back(connection: duckdb.DuckDBPyConnection) -> None:

@@ -150,7 +150,7 @@ def test_means_against_a_slow_oracle(seed):
     edges = sorted(pick.sample(range(3000), 12))
     intervals = list(zip(edges[::2], edges[1::2], strict=True))
     times = Times(np.array(starts, np.int64))
-    series = Series("gpu_metrics", SM, "%", None, times, np.array([np.nan if v is None else v for v in values]))
+    series = Series("gpu_metrics", SM, "%", None, None, times, np.array([np.nan if v is None else v for v in values]))
     low, high = (np.array(side, np.int64) for side in zip(*intervals, strict=True))
     found = series.mean(*times.inside(low, high))
     total, weight, count = 0.0, 0, 0

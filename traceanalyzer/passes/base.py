@@ -4,20 +4,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from traceanalyzer.passes.answer import Answer, TableSpec
-from traceanalyzer.passes.scope import PROFILERS, Scope
+from traceanalyzer.passes.scope import PROFILERS, TELEMETRY, Scope
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
     """A question: how it is answered, and the tables of its answer, which `sql` and `export` find by name.
 
-    `of_profiles` says that it rests on profiles of single kernels as well as on timelines; `of_every_run` that it
-    speaks of all runs of the store, not of the newest, where none is named.
+    `of_profiles` and `of_telemetry` say that it rests on profiles of single kernels, or on telemetry, as well as on
+    timelines; `of_every_run` that it speaks of all runs of the store, not of the newest, where none is named.
     """
 
     compute: Callable[[Scope], Answer]
     tables: tuple[TableSpec, ...]
     of_profiles: bool = False
+    of_telemetry: bool = False
     of_every_run: bool = False
 
     def __call__(self, scope: Scope) -> Answer:
@@ -26,5 +27,6 @@ class Pass:
 
     def captures(self, scope: Scope) -> list[int]:
         """The selected captures that an answer may rest on."""
-        profiled = scope.of_source(PROFILERS)
-        return [c for c in scope.captures if self.of_profiles or c not in profiled]
+        unused = (*(() if self.of_profiles else PROFILERS), *(() if self.of_telemetry else TELEMETRY))
+        left_out = scope.of_source(unused)
+        return [c for c in scope.captures if c not in left_out]

@@ -12,7 +12,7 @@ import numpy as np
 from traceanalyzer.numeric.intervals import measure
 from traceanalyzer.passes.answer import Frame, TableSpec
 from traceanalyzer.passes.columns import CAPTURE
-from traceanalyzer.passes.scope import Scope
+from traceanalyzer.passes.scope import PROFILERS, TELEMETRY, Scope
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kinds import EventKind, OpKind, SampleKind
 from traceanalyzer.store.database import first_row
@@ -346,7 +346,8 @@ def _captures(scope: Scope) -> Iterator[_Capture]:
         f"""SELECT c.capture, c.run, c.source, regexp_extract(c.path, '[^/\\\\]*$'), count(o.op_id),
             coalesce(max(o.end_ns) - min(o.start_ns), 0)::BIGINT
         FROM stored.captures c LEFT JOIN stored.gpu_ops o ON o.capture = c.capture
-        WHERE c.capture IN {scope.numbers()} AND c.source <> 'ncu' GROUP BY ALL ORDER BY c.capture"""
+        WHERE c.capture IN {scope.numbers()} AND c.source NOT IN {(*PROFILERS, *TELEMETRY)}
+        GROUP BY ALL ORDER BY c.capture"""
     ).fetchall()
     for row in rows:
         yield _Capture(scope.connection, *row)

@@ -15,7 +15,7 @@ from traceanalyzer.passes.idle.scheduling import THREADS, thread_rows
 from traceanalyzer.passes.idle.stacks import StackTree
 from traceanalyzer.passes.idle.totals import LargestPieces
 from traceanalyzer.passes.operations import NULL
-from traceanalyzer.passes.scope import PROFILERS, DeviceOfCapture, Scope
+from traceanalyzer.passes.scope import PROFILERS, TELEMETRY, DeviceOfCapture, Scope
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kinds import Lane
 from traceanalyzer.store.database import first_row
@@ -214,10 +214,20 @@ def nothing_selected(scope: Scope) -> str:
 
 
 def no_timeline(scope: Scope) -> str | None:
-    """Says so where nothing but profiles of single kernels is selected."""
-    if not scope.captures or len(scope.of_source(PROFILERS)) < len(scope.captures):
+    """Says so where nothing but profiles of single kernels and telemetry is selected."""
+    profiled, watched = len(scope.of_source(PROFILERS)), len(scope.of_source(TELEMETRY))
+    if not scope.captures or profiled + watched < len(scope.captures):
         return None
-    return "the captures hold profiled kernels only, and no timeline: `traceanalyzer throughput` says what limits them"
+    if not watched:
+        return (
+            "the captures hold profiled kernels only, and no timeline: `traceanalyzer throughput` says what limits them"
+        )
+    if not profiled:
+        return "the captures hold telemetry only, and no timeline: `traceanalyzer metrics` shows what was sampled"
+    return (
+        "the captures hold profiled kernels and telemetry only, and no timeline: `traceanalyzer throughput` and"
+        " `traceanalyzer metrics` show them"
+    )
 
 
 def _heading(scope: Scope) -> str:

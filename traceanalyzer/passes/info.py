@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
 from traceanalyzer.passes.columns import CAPTURE, RANK
 from traceanalyzer.passes.fitness import fitness
-from traceanalyzer.passes.scope import Scope
+from traceanalyzer.passes.scope import PROFILERS, TELEMETRY, Scope
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kinds import EventKind, Lane, OpKind, SampleKind, Severity
 from traceanalyzer.schema.tables import CAPTURES, DEVICES
@@ -99,6 +99,7 @@ class _Facts:
     profiles: int
     summaries: int
     is_ncu: bool
+    is_telemetry: bool
 
 
 def info(scope: Scope) -> Answer:
@@ -147,7 +148,7 @@ def info(scope: Scope) -> Answer:
     findings = [
         Finding("cannot_answer", f"capture {row[0]} cannot tell {row[2]}: {row[4]}", None)
         for row in answers
-        if row[3] is False and row[2] in ("gaps", "causes") and sources[row[0]] != "ncu"
+        if row[3] is False and row[2] in ("gaps", "causes") and sources[row[0]] not in (*PROFILERS, *TELEMETRY)
     ]
     answer = Answer("info", {f.spec.name: f for f in frames}, findings, [*scope.warnings, *warnings], "captures")
     answer.notes.append(scope.note())
@@ -205,13 +206,33 @@ def _facts(scope: Scope) -> dict[int, _Facts]:
     )
     sources = dict(scope.connection.execute("SELECT capture, source FROM stored.captures").fetchall())
     return {
-        capture: _Facts(instead_of_ops=instead.get(capture), is_ncu=sources[capture] == "ncu", **found)
+        capture: _Facts(
+            instead_of_ops=instead.get(capture),
+            is_ncu=sources[capture] in PROFILERS,
+            is_telemetry=sources[capture] in TELEMETRY,
+            **found,
+        )
         for capture, found in counts.items()
     }
 
 
 def _answers(facts: _Facts) -> list[tuple[str, bool | None, str]]:
     """(question, answerable, reason): None where only a part can be answered."""
+    answers = _answers_of_timeline(facts)
+    if not facts.is_telemetry:
+        return answers
+    # Of what watches from outside there is one reason for all that it does not tell.
+    return [a if a[1] else (a[0], False, _WATCHED.get(a[0], _NO_TIMELINE)) for a in answers]
+
+
+_NO_TIMELINE = "no timeline: telemetry samples a host from outside; record one with nsys or torch.profiler"
+_WATCHED = {
+    "gpu_metrics": "no samples in the file",
+    "kernel_limits": "no kernels: record some with ncu, and ingest ncu --import REPORT --csv --page raw",
+}
+
+
+def _answers_of_timeline(facts: _Facts) -> list[tuple[str, bool | None, str]]:
     if facts.ops:
         gaps: tuple[bool | None, str] = (True, counted(facts.ops, "device operation"))
     elif facts.instead_of_ops:

@@ -21,6 +21,7 @@ from traceanalyzer.units import Unit
 
 _DEVICE = Column("device", Type.INT32, "Device of the capture; null where it is none, such as a NIC.")
 _INSTANCE = Column("instance", Type.TEXT, "What is measured where it is no GPU of the capture: a NIC, a port.")
+_PROCESS = Column("process", Type.INT64, "Process that it is told of: its pid; null where it is told of the whole.")
 _METRIC = Column("metric", Type.TEXT, "Name of the metric, as the source has it.")
 _UNIT = Column("unit", Type.TEXT, "Unit of the value: % of peak, Hz, bytes ...")
 _MEAN_COLUMNS = (
@@ -41,9 +42,11 @@ METRICS = TableSpec(
         Column("source", Type.TEXT, "Where the metric comes from: gpu_metrics, nic ..."),
         _DEVICE,
         _INSTANCE,
+        _PROCESS,
         _METRIC,
         _UNIT,
         Column("t_ns", Type.INT64, "Instant on the file's own clock; a GPU metric stands from there on.", Unit.NS),
+        Column("tick", Type.INT64, "Place of its round of readings, where the source tells no time."),
         Column("value", Type.FLOAT64, "Value; null where the source had none."),
     ),
 )
@@ -55,6 +58,7 @@ ROLLUP = TableSpec(
         RANK,
         _DEVICE,
         _INSTANCE,
+        _PROCESS,
         _METRIC,
         _UNIT,
         Column("busy_mean", Type.FLOAT64, "Mean while operations run."),
@@ -62,7 +66,12 @@ ROLLUP = TableSpec(
         Column("mean", Type.FLOAT64, "Mean over the span of the device; of other things over all samples."),
         Column("min", Type.FLOAT64, "Smallest sample of the span."),
         Column("max", Type.FLOAT64, "Largest sample of the span."),
-        Column("period_ns", Type.INT64, "Median time from one sample to the next.", Unit.NS),
+        Column(
+            "period_ns",
+            Type.INT64,
+            "Median time from one sample to the next; null where the source tells no times.",
+            Unit.NS,
+        ),
         Column("busy_samples", Type.INT64, "Samples of which nine tenths or more lie in busy time.", Unit.COUNT),
         Column("gaps_samples", Type.INT64, "Samples of which nine tenths or more lie in gaps.", Unit.COUNT),
         Column("n_samples", Type.INT64, "Samples of the span.", Unit.COUNT),
@@ -157,10 +166,19 @@ def metrics(scope: Scope) -> Answer:
 
 def _telling_first(row: _Row) -> tuple[object, ...]:
     """Of each device the metrics that readings rest on, then others, and last those that were 0 all the time."""
-    capture, _rank, device, instance, metric = row[:5]
-    least, most = row[9:11]
+    capture, _rank, device, instance, process, metric = row[:6]
+    least, most = row[10:12]
     nothing = least == most == 0
-    return capture, device is None, device or 0, nothing, not is_activity(str(metric)), metric, instance or ""
+    return (
+        capture,
+        device is None,
+        device or 0,
+        nothing,
+        not is_activity(str(metric)),
+        metric,
+        instance or "",
+        process or 0,
+    )
 
 
 _NONE = (
@@ -195,14 +213,15 @@ def _samples(scope: Scope) -> list[_Row]:
             break
         low, high = _selected(scope, capture, device)
         rows += scope.connection.execute(
-            f"""SELECT m.capture, $rank::INTEGER, s.text, m.device, i.text, n.text, u.text, m.t_ns, m.value
+            f"""SELECT m.capture, $rank::INTEGER, s.text, m.device, i.text, m.process, n.text, u.text,
+                m.t_ns, m.tick, m.value
             FROM stored.metric_samples m JOIN stored.names n ON n.name_id = m.metric
             JOIN stored.names s ON s.name_id = m.source
             LEFT JOIN stored.names i ON i.name_id = m.instance LEFT JOIN stored.names u ON u.name_id = m.metric_unit
             WHERE m.capture = $capture AND m.device IS NOT DISTINCT FROM $device
                 AND (m.t_ns IS NULL OR (m.t_ns >= $low AND m.t_ns < $high))
                 AND m.metric IN (SELECT unnest($metrics::INTEGER[]))
-            ORDER BY m.t_ns, m.tick, n.text, i.text {"" if left is None else f"LIMIT {left}"}""",
+            ORDER BY m.t_ns, m.tick, n.text, i.text, m.process {"" if left is None else f"LIMIT {left}"}""",
             {
                 "rank": rank,
                 "capture": capture,
@@ -254,8 +273,15 @@ def _rolled(
     place: _Place, series: Series, span: Mean, busy: Mean, gaps: Mean, busy_ns: int | None, gaps_ns: int | None
 ) -> _Row:
     return (
-        *(*place, series.instance, series.metric, series.unit),
-        *(busy.mean, gaps.mean, span.mean, span.least, span.most, series.times.period_ns),
+        *(*place, series.instance, series.process, series.metric, series.unit),
+        *(
+            busy.mean,
+            gaps.mean,
+            span.mean,
+            span.least,
+            span.most,
+            series.times.period_ns if series.times.timed else None,
+        ),
         *(busy.n_samples, gaps.n_samples, span.n_samples),
         *(busy_ns, busy.covered_ns, gaps_ns, gaps.covered_ns),
     )

@@ -10,6 +10,7 @@ from traceanalyzer.numeric.grouping import groups
 from traceanalyzer.numeric.intervals import union
 from traceanalyzer.passes.answer import Answer, Frame, TableSpec
 from traceanalyzer.passes.columns import CAPTURE
+from traceanalyzer.passes.gaps import no_timeline
 from traceanalyzer.passes.idle.backward import load_waiting
 from traceanalyzer.passes.idle.lanes import DeviceGaps, devices_with_gaps
 from traceanalyzer.passes.idle.stacks import StackTree
@@ -75,7 +76,7 @@ def ranges(scope: Scope) -> Answer:
         notes=[scope.note()],
     )
     if not rows:
-        answer.warnings.append("no ranges or annotations were recorded in what is selected")
+        answer.warnings.append(no_timeline(scope) or "no ranges or annotations were recorded in what is selected")
     return answer
 
 

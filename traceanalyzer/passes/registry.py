@@ -27,7 +27,7 @@ PASSES: dict[str, Pass] = {
     "launches": Pass(_launches.launches, (_launches.DELAYS, _launches.QUEUES, _launches.DEPTH)),
     "collectives": Pass(_collectives.collectives, _collectives.TABLES),
     "imbalance": Pass(_imbalance.imbalance, _imbalance.TABLES),
-    "metrics": Pass(_metrics.metrics, _metrics.TABLES),
+    "metrics": Pass(_metrics.metrics, _metrics.TABLES, of_telemetry=True),
     "throughput": Pass(_throughput.throughput, _throughput.TABLES, of_profiles=True),
     "scaling": Pass(_scaling.scaling, (_scaling.SCALING, _scaling.LOST), of_every_run=True),
 }

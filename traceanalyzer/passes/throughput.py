@@ -7,6 +7,7 @@ from typing import Any
 from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
 from traceanalyzer.passes.chosen import chosen_operations
 from traceanalyzer.passes.columns import CAPTURE, DEVICE, RANK
+from traceanalyzer.passes.gaps import no_timeline
 from traceanalyzer.passes.kernel_averages import averaged_kernels
 from traceanalyzer.passes.limits.device_limits import KernelLimits, coverage_finding, limit_findings
 from traceanalyzer.passes.limits.limit import Limit
@@ -18,7 +19,7 @@ from traceanalyzer.passes.limits.utilization import (
     utilization_findings,
     utilization_row,
 )
-from traceanalyzer.passes.scope import Scope
+from traceanalyzer.passes.scope import PROFILERS, Scope
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kernel_tables import KERNEL_PROFILES
 from traceanalyzer.schema.kinds import EventKind
@@ -312,6 +313,8 @@ def _nothing(scope: Scope) -> str:
         return "no profiled launch, and no kernel of an operator with shapes: graphs launched them, or nothing around"
     sampled = any(scope.holds("metric_samples", capture) for capture in scope.captures)
     beside = "; what GPU metrics say of each kernel is in kernels" if sampled else ""
+    if not scope.of_source(PROFILERS) and (watched := no_timeline(scope)):
+        return watched
     return f"no profiled launch, and no operators with shapes: {_HOW}{beside}"
 
 

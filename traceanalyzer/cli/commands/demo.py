@@ -50,19 +50,24 @@ def command(quiet: bool) -> None:
             info = traces.info(run="all")
             for table in ("captures", "quality"):
                 deliver(rendered(info, "table", top=0, table=table) + "\n", None)
+            timelines: list[Path] = []
             for job in jobs:
                 gaps = traces.gaps(run=job.name)
                 if len(gaps.table("devices")):
+                    timelines.append(job)
                     _heading(f"Where the time went: {job.name}")
                     deliver(rendered(gaps, "table", top=TOP), None)
                     if len(set(gaps.table("devices").columns["rank"])) > 1:
                         _heading(f"Which rank is late: {job.name}")
                         deliver(rendered(traces.imbalance(run=job.name), "table", top=TOP), None)
-                else:  # profiles of single kernels have no timeline
+                elif len((limits := traces.throughput(run=job.name)).table("kernels")):
                     _heading(f"What limits the kernels: {job.name}")
-                    deliver(rendered(traces.throughput(run=job.name), "table", top=TOP), None)
+                    deliver(rendered(limits, "table", top=TOP), None)
+                else:
+                    _heading(f"What was sampled: {job.name}")
+                    deliver(rendered(traces.metrics(run=job.name), "table", top=TOP), None)
     _heading("Try next")
-    for line, why in _commands(jobs):
+    for line, why in _commands(timelines or jobs):
         click.echo(f"  {line}\n      {why}")
 
 

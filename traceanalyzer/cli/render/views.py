@@ -43,7 +43,20 @@ _TELLING = ("run", "rank", "device")
 
 VIEWS = {
     "ingest": View(
-        columns={"files": ("status", "source", "rank", "n_ops", "n_events", "n_launches", "seconds", "path", "note")},
+        columns={
+            "files": (
+                "status",
+                "source",
+                "rank",
+                "n_ops",
+                "n_events",
+                "n_launches",
+                "n_samples",
+                "seconds",
+                "path",
+                "note",
+            )
+        },
         hints=(
             ("traceanalyzer info", "what was captured, and which questions it can answer"),
             ("traceanalyzer gaps", "why the GPUs were idle"),
@@ -443,15 +456,37 @@ OF_PROFILES = {
     "info": replace(VIEWS["info"], hints=(_LIMITS,)),
 }
 """The same where every file is of a profiler of single kernels: there is no timeline to ask about."""
-_PROFILERS = frozenset({"ncu"})
+_SAMPLED = ("traceanalyzer metrics", "what was sampled")
+OF_TELEMETRY = {
+    "ingest": replace(
+        VIEWS["ingest"],
+        columns={"files": ("status", "source", "n_samples", "seconds", "path", "note")},
+        hints=(_SAMPLED, VIEWS["ingest"].hints[0]),
+    ),
+    "info": replace(VIEWS["info"], hints=(_SAMPLED,)),
+    "metrics": View(
+        shown=("rollup",),
+        columns={
+            "rollup": ("capture", "device", "instance", "process", "metric", "unit", "mean", "min", "max", "n_samples")
+        },
+        hints=(("traceanalyzer metrics --format csv --top 0", "every sample"),),
+    ),
+}
+"""The same where every file is telemetry."""
+_OF_SOURCES = (({"ncu"}, OF_PROFILES), ({"nvidia_smi", "dcgm", "nccl_tests", "training_log"}, OF_TELEMETRY))
 
 
 def view_of(answer: Answer) -> View:
     """The view of an answer; one without choices of its own where the command has none."""
-    if answer.command in OF_PROFILES:
+    if answer.command in ("ingest", "info"):
         sources = answer.table().columns.get("source")
-        if sources and _PROFILERS.issuperset(sources):
-            return OF_PROFILES[answer.command]
+        for which, views in _OF_SOURCES:
+            if sources and which.issuperset(sources):
+                return views[answer.command]
+    if answer.command == "metrics" and "rollup" in answer.tables:
+        rollup = answer.tables["rollup"]
+        if len(rollup) and not any(busy is not None for busy in rollup.columns["busy_ns"]):
+            return OF_TELEMETRY["metrics"]
     if answer.command == "throughput" and not len(answer.tables.get("operators", ())):
         return replace(VIEWS["throughput"], hints=VIEWS["throughput"].hints[:1])
     return VIEWS.get(answer.command, View())

@@ -35,10 +35,13 @@ _ROLES = {
 
 
 class Times:
-    """When the samples of a metric stand: each from its start to its end. Metrics of a device mostly share them."""
+    """When the samples of a metric stand: each from its start to its end. Metrics of a device mostly share them.
 
-    def __init__(self, start: Ints) -> None:
-        self.start = start
+    Where the source tells no time, they are its rounds of readings, and not `timed`.
+    """
+
+    def __init__(self, start: Ints, timed: bool = True) -> None:
+        self.start, self.timed = start, timed
         self.end = _ends(start)
 
     @property
@@ -68,6 +71,7 @@ class Series:
     metric: str
     unit: str | None
     instance: str | None
+    process: int | None
     times: Times
     value: Floats
 
@@ -118,14 +122,15 @@ def load_series(
     here = "capture = $capture AND device IS NOT DISTINCT FROM $device"
     place = {"capture": capture, "device": device}
     keys = scope.connection.execute(
-        f"""SELECT source, metric, coalesce(metric_unit, {NO_NAME}), coalesce(instance, {NO_NAME}), count(*)
+        f"""SELECT source, metric, coalesce(metric_unit, {NO_NAME}), coalesce(instance, {NO_NAME}),
+            coalesce(process, {NO_NAME}), count(*)
         FROM stored.metric_samples WHERE {here} GROUP BY ALL""",
         place,
     ).fetchall()
     texts = scope.texts(k for key in keys for k in key[:4] if k != NO_NAME)
     keys = [key for key in keys if wanted(texts.get(key[1], ""))]
-    keys.sort(key=lambda key: [texts.get(k, "") for k in key[:4]])
-    whole = sum(key[4] for key in keys)
+    keys.sort(key=lambda key: ([texts.get(k, "") for k in key[:4]], key[4]))
+    whole = sum(key[5] for key in keys)
     if not keys:
         return
     for chosen in [keys] if whole <= MOST_AT_ONCE else [[key] for key in keys]:
@@ -135,14 +140,15 @@ def load_series(
 def _loaded(
     scope: Scope, here: str, place: dict[str, int | None], keys: list[tuple[int, ...]], texts: dict[int, str]
 ) -> Iterator[Series]:
-    """The series of some keys (source, metric, unit, instance, samples)."""
-    names = ("source", "metric", "unit", "instance")
+    """The series of some keys (source, metric, unit, instance, process, samples)."""
+    names = ("source", "metric", "unit", "instance", "process")
     got = scope.connection.execute(
         f"""SELECT source::INTEGER AS source, metric::INTEGER AS metric,
             coalesce(metric_unit, {NO_NAME})::INTEGER AS unit, coalesce(instance, {NO_NAME})::INTEGER AS instance,
-            coalesce(t_ns, tick, 0) AS t_ns, coalesce(value, 'nan'::DOUBLE) AS value
+            coalesce(process, {NO_NAME})::BIGINT AS process,
+            coalesce(t_ns, tick, 0) AS t_ns, t_ns IS NOT NULL AS timed, coalesce(value, 'nan'::DOUBLE) AS value
         FROM stored.metric_samples WHERE {here} AND metric IN (SELECT unnest($metrics::INTEGER[]))
-        ORDER BY source, metric, unit, instance, coalesce(t_ns, tick, 0)""",
+        ORDER BY source, metric, unit, instance, process, coalesce(t_ns, tick, 0)""",
         place | {"metrics": sorted({key[1] for key in keys})},
     ).fetchnumpy()
     columns = np.stack([np.asarray(got[name]) for name in names])
@@ -152,12 +158,16 @@ def _loaded(
     place_of = {tuple(columns[:, k].tolist()): (k, e) for k, e in zip(starts, ends, strict=True)}
     times: Times | None = None
     for key in keys:
-        first, last = place_of[key[:4]]
+        first, last = place_of[key[:5]]
         start, value = np.asarray(got["t_ns"][first:last], np.int64), np.asarray(got["value"][first:last], np.float64)
-        if times is None or not np.array_equal(times.start, start):
-            times = Times(start)
+        timed = bool(np.all(got["timed"][first:last]))
+        if times is None or times.timed != timed or not np.array_equal(times.start, start):
+            times = Times(start, timed)
         source, metric, unit, instance = (texts.get(k) for k in key[:4])
-        yield Series(source or "", metric or "", unit, instance, times, np.where(np.isfinite(value), value, np.nan))
+        process = None if key[4] == NO_NAME else key[4]
+        yield Series(
+            source or "", metric or "", unit, instance, process, times, np.where(np.isfinite(value), value, np.nan)
+        )
 
 
 def _ends(start: Ints) -> Ints:

@@ -155,8 +155,8 @@ class Query:
             text = "Devices are numbered in the order in which the file names them: it states no index."
             host.say_once("devices_by_order", text)
         if None in known.values():
-            lost = sum(known[key] is None for key in keys)
-            host.sink.note("device_unknown", "Rows that do not tell their device belong to none.", lost)
+            none = sum(known[key] is None for key in keys)
+            host.sink.note("device_unknown", "Rows that do not tell their device belong to none.", none)
         return [known[key] for key in keys]
 
     def _unnamed(self, count: int, times: Any) -> list[int | None]:

@@ -8,6 +8,7 @@ from enum import Enum, auto
 from traceanalyzer.sources.nvidia_smi.cells import LIMITS, unit_of_field, with_unit
 from traceanalyzer.sources.telemetry import is_missing
 
+_NAME = re.compile(r"[A-Za-z](?:(?!--)[^=])*")
 _HEADED = re.compile(r"(?P<name>[^\[\]]*?)\s*(?:\[(?P<unit>[^\]]*)\])?")
 _FIELD = re.compile(
     r"(?:utilization|memory|temperature|power|clocks(?:_throttle_reasons|_event_reasons(?:_counters)?)?|pcie\.link|pci"
@@ -80,7 +81,7 @@ def is_header(line: str) -> str | None:
     cells = cells_of_header(line, separator)
     names = [_headed(cell)[0] for cell in cells]
     if any(with_unit(cell) is not None or not cell for cell in cells[:-1]) or not all(
-        re.match(r"[A-Za-z]", n) for n in names if n
+        _NAME.fullmatch(n) for n in names if n
     ):
         return None
     fields = sum(_FIELD.fullmatch(name) is not None for name in names)
