@@ -371,8 +371,6 @@ class TestRecognition:
         "text",
         [
             "city,people\nOslo,700000\n",
-            "timestamp, name, utilization.gpu [%]\n2024/01/01 00:00:00.000, H100, 98 %\n",
-            "# gpu   sm   mem\n# Idx    %    %\n    0    98    40\n",
             "#Entity   SMACT\nID\nGPU 0     0.95\n",
             "ranks,throughput\n1,100\n",
             "ID,Name\n1,x\n",
@@ -383,6 +381,17 @@ class TestRecognition:
         assert not recognised(tmp_path, text)
         with pytest.raises(UnknownFormatError):
             find_files([tmp_path / "x.csv"])
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "timestamp, name, utilization.gpu [%]\n2024/01/01 00:00:00.000, H100, 98 %\n",
+            "# gpu   sm   mem\n# Idx    %    %\n    0    98    40\n",
+        ],
+    )
+    def test_telemetry_is_not_claimed(self, tmp_path, text):
+        assert not recognised(tmp_path, text)
+        assert [f.source.name for f in find_files([tmp_path / "x.csv"])] == ["nvidia_smi"]
 
     @pytest.mark.parametrize("progress", ["==PROF== Connected to process 7 (/usr/bin/python3)\n", ""])
     def test_a_table_far_behind_the_programs_output(self, tmp_path, progress):
