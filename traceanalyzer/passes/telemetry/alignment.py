@@ -28,8 +28,9 @@ TOLERANCE_PCT = 10.0
 """Utilization and the trace's busy share agree within this many points, and twice the error of the mean."""
 LEAST_SAMPLES = 3
 SAMPLING_WINDOW_NS = 10**9
-"""The longest window that utilization is a mean of (1/6 to 1 s by product): samples so soon after the start mix it
-with what was before."""
+"""The longest window that utilization is a mean of: samples so soon after the start mix it with what was before."""
+_WINDOWS_NS = (SAMPLING_WINDOW_NS // 6, SAMPLING_WINDOW_NS)
+"""Shortest and longest window, by product (nvidia-smi's manual)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +154,15 @@ def _follows(loaded: Loaded, busy: _Busy, offset: int) -> float:
     """How well utilization follows the trace under an offset: their correlation, sample by sample."""
     low, high = busy.span
     t = loaded.t + offset
-    inside = (t - SAMPLING_WINDOW_NS >= low) & (t <= high) & ~np.isnan(loaded.value)
-    if inside.sum() < LEAST_SAMPLES:
-        return 0.0
-    share, use = busy.share(t[inside] - SAMPLING_WINDOW_NS, t[inside]), loaded.value[inside]
-    spread = share.std() * use.std()
-    return float(((share - share.mean()) * (use - use.mean())).mean() / spread) if spread > 0 else 0.0
+    best = 0.0
+    for window in _WINDOWS_NS:
+        inside = (t - window >= low) & (t <= high) & ~np.isnan(loaded.value)
+        if inside.sum() >= LEAST_SAMPLES:
+            share, use = busy.share(t[inside] - window, t[inside]), loaded.value[inside]
+            spread = float(share.std() * use.std())
+            if spread > 0:
+                best = max(best, float(((share - share.mean()) * (use - use.mean())).mean()) / spread)
+    return best
 
 
 def _compared(place: Place, match: Match, loaded: Loaded, busy: _Busy, offset: int, how: str) -> Alignment:

@@ -1,5 +1,6 @@
 """What telemetry adds to the answer of `metrics`: tables, findings, and the readings of activity."""
 
+import re
 from dataclasses import dataclass, field
 
 from traceanalyzer.passes.answer import Finding
@@ -8,11 +9,11 @@ from traceanalyzer.passes.scope import Scope
 from traceanalyzer.passes.telemetry import tables
 from traceanalyzer.passes.telemetry.alignment import align, alignment_findings
 from traceanalyzer.passes.telemetry.contradictions import activity_of_place, contradictions
-from traceanalyzer.passes.telemetry.errors import device_errors, error_findings, error_rows
+from traceanalyzer.passes.telemetry.errors import device_errors, error_findings, find_counters
 from traceanalyzer.passes.telemetry.patterns import Pattern, aliased, find_patterns, pattern_findings, row_of
 from traceanalyzer.passes.telemetry.processes import find_processes, process_findings
 from traceanalyzer.passes.telemetry.series import Measured, Place, Telemetry, telemetry_captures
-from traceanalyzer.passes.telemetry.throttling import throttled, throttling_findings, throttling_rows
+from traceanalyzer.passes.telemetry.throttling import find_reasons, throttled, throttling_findings
 from traceanalyzer.passes.telemetry.traces import Traces
 
 _WORTH_A_SENTENCE = frozenset({Reading.MEMORY_LIMITED, Reading.KERNEL_EFFICIENCY, Reading.FEW_SMS, Reading.STARVED})
@@ -34,19 +35,22 @@ def read_telemetry(scope: Scope) -> TelemetryAnswer:
         return out
     telemetry, traces = Telemetry(scope), Traces(scope)
     patterns = _patterns(telemetry, traces)
-    errors, slow = device_errors(scope, telemetry), throttled(scope, telemetry)
+    counters, reasons = find_counters(telemetry), find_reasons(telemetry)
     processes = find_processes(scope, traces)
     aligned = align(scope, telemetry, traces)
-    out.rows["telemetry"] = [_row(measured) for measured in telemetry.measured]
+    wanted = re.compile(scope.selection.metric or "")
+    out.rows["telemetry"] = [
+        _row(m) for m in telemetry.measured if wanted.search(m.metric.value) or wanted.search(m.raw.name)
+    ]
     out.rows["patterns"] = [row_of(pattern) for pattern in patterns]
-    out.rows["throttling"] = throttling_rows(telemetry)
-    out.rows["errors"] = error_rows(telemetry)
+    out.rows["throttling"] = [seen.row() for seen in reasons]
+    out.rows["errors"] = [counter.row() for counter in counters]
     out.rows["processes"] = [process.row() for process in processes]
     out.rows["alignment"] = [each.row() for each in aligned]
     out.readings = _readings(telemetry)
     out.findings = [
-        *error_findings(errors),
-        *throttling_findings(slow),
+        *error_findings(device_errors(scope, counters)),
+        *throttling_findings(throttled(scope, reasons)),
         *pattern_findings(patterns, traces),
         *(
             Finding(reading.value, f"{place.words()}, over all samples: {text}")

@@ -1,7 +1,7 @@
 """Errors that devices counted: XID, memory (ECC, remapped rows, retired pages), NVLink, PCIe."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -143,7 +143,7 @@ def error_of(source: str, name: str) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Counter:
+class Counter:
     """A counter that is not zero."""
 
     raw: Raw
@@ -185,15 +185,10 @@ class _Counter:
         )
 
 
-def error_rows(telemetry: Telemetry) -> list[tuple[object, ...]]:
-    """Rows of the table `errors`."""
-    return [counter.row() for counter in _counters(telemetry)]
-
-
-def device_errors(scope: Scope, telemetry: Telemetry | None = None) -> list[DeviceError]:
+def device_errors(scope: Scope, counters: Sequence[Counter] | None = None) -> list[DeviceError]:
     """Errors that devices counted, those that matter most first; `serious` tells which are worth a verdict."""
     found = []
-    for counter in _counters(telemetry or Telemetry(scope)):
+    for counter in find_counters(Telemetry(scope)) if counters is None else counters:
         place = counter.raw.place
         selector: dict[str, object] = {
             "capture": place.capture,
@@ -235,7 +230,9 @@ def error_findings(found: list[DeviceError]) -> list[Finding]:
     return findings
 
 
-def _counters(telemetry: Telemetry) -> Iterator[_Counter]:
+def find_counters(telemetry: Telemetry) -> list[Counter]:
+    """Every counter of errors that is not zero: the rows of the table `errors`."""
+    found = []
     for raw in telemetry.raw:
         error = error_of(raw.source, raw.name)
         if error is None or not raw.most:
@@ -251,4 +248,5 @@ def _counters(telemetry: Telemetry) -> Iterator[_Counter]:
             growth = float(steps[steps > 0].sum())
         # A code may be cleared again: the last one that was seen counts.
         last = float(value[value != 0][-1]) if error == "xid" else float(value[-1])
-        yield _Counter(raw, error, float(value[0]), last, growth, changed, len(value))
+        found.append(Counter(raw, error, float(value[0]), last, growth, changed, len(value)))
+    return found

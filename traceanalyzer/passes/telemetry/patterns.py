@@ -12,22 +12,16 @@ from traceanalyzer.passes.telemetry.series import Loaded, Measured, Place, Telem
 from traceanalyzer.passes.telemetry.traces import Traces
 from traceanalyzer.units import Unit, format_value
 
-PULSED, HIGH, LOW, STEADY, IDLE, IRREGULAR, UNKNOWN = (
-    "pulsed",
-    "steady high",
-    "steady low",
-    "steady",
-    "idle",
-    "irregular",
-    "unknown",
-)
+PULSED, HIGH, LOW, STEADY, IDLE, IRREGULAR = "pulsed", "steady high", "steady low", "steady", "idle", "irregular"
 
 ACTIVE_PCT = 5.0
 """From here on a device is in use; a single tiny kernel in a sampling window gives less."""
-HIGH_PCT = 80.0
-"""Steadily above this a device is kept busy, as nvidia-smi sees it."""
-LOW_PCT = 30.0
-"""Steadily below this it starves."""
+HIGH_PCT, SELDOM_UNDER_PCT = 80.0, 60.0
+"""A device is kept busy where the median is above the one, and the tenth percentile above the other."""
+LOW_PCT, SELDOM_OVER_PCT = 30.0, 40.0
+"""It starves where the median is below the one, and the ninetieth percentile below the other."""
+APART_PCT = 40.0
+"""Levels that are farther apart than this are two, not one that wanders."""
 STEADY_SPREAD_PCT = 15.0
 """Tenth and ninetieth percentile that are no farther apart belong to steady use."""
 LEAST_SWING = {"%": 20.0, "W": 30.0}
@@ -67,16 +61,16 @@ def find_patterns(telemetry: Telemetry, place: Place) -> list[Pattern]:
     """Patterns of a place: of utilization, or what stands for it, and of power."""
     looked_at = next((found for m in _LOOKED_AT if (found := finest(telemetry.of(place, m)))), None)
     power = finest(telemetry.of(place, Metric.POWER))
-    return [pattern_of(m, telemetry.load(m)) for m in (looked_at, power) if m is not None]
+    seen = [pattern_of(m, telemetry.load(m)) for m in (looked_at, power) if m is not None]
+    return [pattern for pattern in seen if pattern is not None]
 
 
-def pattern_of(measured: Measured, loaded: Loaded) -> Pattern:
-    """The pattern of a series."""
+def pattern_of(measured: Measured, loaded: Loaded) -> Pattern | None:
+    """The pattern of a series; None of one with too few samples."""
     known = loaded.value[~np.isnan(loaded.value)]
     count = len(known)
     if count < _LEAST_SAMPLES:
-        few = "too few samples to see a pattern" if count else "no value"
-        return Pattern(measured, UNKNOWN, None, None, None, None, count, loaded.timed, few)
+        return None
     period = find_period(loaded.t, loaded.value)
     if period is not None and period.high - period.low >= LEAST_SWING.get(measured.unit, 0.0):
         text = _pulsed(measured, period, loaded.timed)
@@ -100,15 +94,21 @@ def _unpulsed(measured: Measured, known: Floats, timed: bool) -> Pattern:
     low, high = _quantiles(inside)
     share = len(inside) / len(known)
     what = STEADY if high - low <= STEADY_SPREAD_PCT else IRREGULAR
-    if low >= HIGH_PCT:
+    median = float(np.median(inside))
+    if median >= HIGH_PCT and low >= SELDOM_UNDER_PCT:
         what = HIGH
-    elif high <= LOW_PCT:
+    elif median <= LOW_PCT and high <= SELDOM_OVER_PCT:
         what = LOW
     text = f"{measured.metric} {_range(low, high, '%')}"
     if share < 1:
         text += f" in the {100 * share:.0f} % of the samples from the first use to the last"
     if what == IRREGULAR:
-        text += f", without a period: {100 * (inside > levels(inside)[2]).mean():.0f} % of them near the high level"
+        text += ", without a period"
+        lower, upper, middle = levels(inside)
+        if upper - lower >= APART_PCT:
+            text += (
+                f": {100 * (inside > middle).mean():.0f} % of them near {upper:.0f} %, the others near {lower:.0f} %"
+            )
     return Pattern(measured, what, None, low, high, share, len(known), timed, text)
 
 
@@ -177,12 +177,8 @@ def pattern_findings(patterns: Sequence[Pattern], traces: Traces) -> list[Findin
     best: dict[tuple[str, int, str], Pattern] = {}
     for found in patterns:
         key = traces.clocks[found.place.capture].run, found.place.device, found.place.instance
-        fit = found.metric is not Metric.POWER, found.pattern != UNKNOWN, found.samples
-        if key not in best or fit > (
-            best[key].metric is not Metric.POWER,
-            best[key].pattern != UNKNOWN,
-            best[key].samples,
-        ):
+        other = best.get(key)
+        if other is None or _worth(found) > _worth(other):
             best[key] = found
     findings = []
     for run in sorted({key[0] for key in best}):
@@ -194,6 +190,10 @@ def pattern_findings(patterns: Sequence[Pattern], traces: Traces) -> list[Findin
         ]
         findings += _across([found for found in mine if not found.place.instance and found.metric is not Metric.POWER])
     return findings
+
+
+def _worth(pattern: Pattern) -> tuple[bool, int]:
+    return pattern.metric is not Metric.POWER, pattern.samples
 
 
 def _across(use: Sequence[Pattern]) -> list[Finding]:

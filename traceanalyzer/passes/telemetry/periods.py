@@ -225,7 +225,7 @@ def levels(value: Floats) -> tuple[float, float, float]:
 def _described(grid: Floats, lag: float, correlation: float, step: float) -> Period:
     filled = grid[~np.isnan(grid)]
     low, high, middle = levels(filled)
-    up = grid > middle
+    up = filled > middle
     rises = np.flatnonzero(up[1:] & ~up[:-1]) + 1
     whole = up[rises[0] : rises[-1]] if len(rises) >= 2 else up
     return Period(lag * step, correlation, len(grid) / lag, float(whole.mean()), low, high, step)

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from traceanalyzer.passes.answer import Finding
 from traceanalyzer.passes.scope import Scope
@@ -77,7 +78,10 @@ def find_processes(scope: Scope, traces: Traces) -> list[Process]:
             mine.names.update([name] if name else [])
             _take(mine, metric, unit, mean, most)
     _mark_traced(list(found.values()), traces)
-    return sorted(found.values(), key=lambda p: (p.place, -(p.memory_bytes or 0), p.process, p.source))
+    most = {
+        (p.place, p.process): p.memory_bytes or 0 for p in sorted(found.values(), key=lambda p: p.memory_bytes or 0)
+    }
+    return sorted(found.values(), key=lambda p: (p.place, -most[p.place, p.process], p.process, p.source))
 
 
 def _take(process: Process, metric: str, unit: str, mean: float | None, most: float | None) -> None:
@@ -143,11 +147,25 @@ def _shared(place: Place, mine: Sequence[Process]) -> Finding | None:
     return Finding("shared_device", text)
 
 
+def _merged(found: Sequence[Process]) -> Process:
+    """One process as several sources tell of it."""
+
+    def best(name: str) -> Any:
+        return next((value for p in found if (value := getattr(p, name)) is not None), None)
+
+    return replace(
+        found[0],
+        names=set(min((p.names for p in found if p.names), key=lambda n: len(min(n)), default=())),
+        utilization_pct=best("utilization_pct"),
+        memory_bytes=best("memory_bytes"),
+    )
+
+
 def _several(found: Sequence[Process]) -> str:
-    by_pid = {p.process: p for p in found}
-    if not by_pid:
+    if not found:
         return ""
-    words = [p.words() for p in by_pid.values()]
+    pids = list(dict.fromkeys(p.process for p in found))
+    words = [_merged([p for p in found if p.process == pid]).words() for pid in pids]
     more = len(words) - _MOST_NAMED
     named = ", ".join(words[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
     return f"process {named} is" if len(words) == 1 else f"processes {named} are"

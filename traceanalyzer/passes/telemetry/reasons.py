@@ -36,7 +36,7 @@ REASONS = {
     )
 }
 LOW_CLOCK = "low_clock"
-"""Under the highest clock while busy, and the device states no reason."""
+"""Well under the highest clock while busy, and the file states no reason."""
 
 _WORDS = (
     ("hw_power_brake_slowdown", r"power_brak"),

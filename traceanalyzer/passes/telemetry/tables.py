@@ -51,8 +51,7 @@ PATTERNS = TableSpec(
         Column(
             "pattern",
             Type.TEXT,
-            "pulsed (swings with a period), steady high, steady low, steady, idle, irregular, or unknown (no values, or"
-            " too few).",
+            "pulsed (swings with a period), steady high, steady low, steady, idle, or irregular.",
         ),
         Column("period_ns", Type.INT64, "Period; null without one, or without times.", Unit.NS),
         Column("period_samples", Type.FLOAT64, "The same in samples."),
@@ -81,10 +80,10 @@ THROTTLING = TableSpec(
             "reason",
             Type.TEXT,
             "gpu_idle, applications_clocks_setting, sw_power_cap, hw_slowdown, sync_boost, sw_thermal_slowdown,"
-            " hw_thermal_slowdown, hw_power_brake_slowdown, display_clock_setting, or low_clock: under the highest"
-            " clock while busy.",
+            " hw_thermal_slowdown, hw_power_brake_slowdown, display_clock_setting, or low_clock: well under the"
+            " highest clock while busy, and no reason is stated.",
         ),
-        Column("harmful", Type.BOOL, "False for what is a setting, or no more than idleness."),
+        Column("harmful", Type.BOOL, "False for what is a setting, or no more than idleness; null for low_clock."),
         Column("busy_share", Type.FLOAT64, "Share of the samples while the device was busy.", Unit.SHARE),
         Column(
             "share", Type.FLOAT64, "Share of all samples; of counters the growth as a share of the time.", Unit.SHARE

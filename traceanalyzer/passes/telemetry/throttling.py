@@ -1,6 +1,6 @@
 """Throttling: which reasons for lower clocks were seen while a device was busy, and for what share of that time."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,8 +17,10 @@ BUSY_PCT = 50.0
 """Utilization from which on a sample counts as busy."""
 LEAST_SHARE = 0.01
 """A reason that holds for less than this share of the busy samples is no finding."""
-LOW_CLOCK_SHARE = 0.95
-"""Clocks under this share of the highest one while busy are low."""
+LOW_CLOCK_SHARE = 0.9
+"""Clocks under this share of the highest one while busy are low; few cards keep the highest one under load."""
+_LEAST_BUSY = 3
+"""Busy samples that are needed where no more than the idle bit tells that they are busy, or for low clocks."""
 MOST_OF_TIME = 1.05
 """A counter of time that grows by more than this times the time that passed counts in another unit."""
 _MOST_BITS = 1 << 53
@@ -46,7 +48,7 @@ class Throttled:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class Seen:
     """One reason of one source at a place: a row of the table."""
 
     raw: Raw
@@ -58,16 +60,21 @@ class _Seen:
     throttled_ns: int | None
     clock: float | None
     highest: float | None
+    of_time: bool = False
+    sure: bool = True
 
     @property
-    def harmful(self) -> bool:
-        """Whether the reason costs speed."""
-        return self.reason == LOW_CLOCK or (self.reason not in REASONS or REASONS[self.reason].harmful)
+    def harmful(self) -> bool | None:
+        """Whether the reason costs speed; None where none is stated."""
+        if self.reason == LOW_CLOCK:
+            return None
+        return self.reason not in REASONS or REASONS[self.reason].harmful
 
     @property
     def text(self) -> str:
         """The row as a sentence."""
-        share = self.busy_share if self.busy_share is not None else self.share
+        by_busy = self.busy_share is not None and self.reason != "gpu_idle"
+        share = self.busy_share if by_busy else self.share
         words = [self._clock() if self.reason == LOW_CLOCK else _meaning(self.reason)]
         if self.throttled_ns is not None:
             time = format_value(self.throttled_ns, Unit.NS)
@@ -75,7 +82,8 @@ class _Seen:
             if share is not None and share > MOST_OF_TIME:
                 words.append("which is more than the time that passed: its unit is not the one that the file states")
         elif share is not None:
-            words.append(f"in {100 * share:.0f} % of the {'busy ' if self.busy_share is not None else ''}samples")
+            what = f"{'busy ' if by_busy else ''}{'time' if self.of_time else 'samples'}"
+            words.append(f"{'for' if self.of_time else 'in'} {100 * share:.0f} % of the {what}")
         if self.reason != LOW_CLOCK and self.clock is not None and self.highest is not None:
             words.append(f"clock {self.clock:.0f} of {self.highest:.0f} MHz meanwhile")
         return ", ".join(words)
@@ -97,17 +105,12 @@ def _meaning(reason: str) -> str:
     return REASONS[reason].meaning if reason in REASONS else f"a reason that has no name here ({reason})"
 
 
-def throttling_rows(telemetry: Telemetry) -> list[tuple[object, ...]]:
-    """Rows of the table `throttling`."""
-    return [seen.row() for seen in _all(telemetry)]
-
-
-def throttled(scope: Scope, telemetry: Telemetry | None = None) -> list[Throttled]:
+def throttled(scope: Scope, reasons: Sequence[Seen] | None = None) -> list[Throttled]:
     """Devices that were throttled for a reason that costs speed, most first; low clocks alone are no such reason."""
     found = []
-    for seen in _all(telemetry or Telemetry(scope)):
+    for seen in find_reasons(Telemetry(scope)) if reasons is None else reasons:
         share = seen.busy_share if seen.busy_share is not None else seen.share
-        if not seen.harmful or seen.reason == LOW_CLOCK or seen.samples < 2 or (share or 1.0) < LEAST_SHARE:
+        if not seen.harmful or not seen.sure or (LEAST_SHARE if share is None else share) < LEAST_SHARE:
             continue
         place = seen.raw.place
         selector: dict[str, object] = {
@@ -147,7 +150,9 @@ def throttling_findings(found: list[Throttled]) -> list[Finding]:
     return findings
 
 
-def _all(telemetry: Telemetry) -> Iterator[_Seen]:
+def find_reasons(telemetry: Telemetry) -> list[Seen]:
+    """Every reason that was seen, place by place: the rows of the table `throttling`."""
+    found = []
     for place in telemetry.places:
         telling_ones = [
             (raw, told)
@@ -161,10 +166,11 @@ def _all(telemetry: Telemetry) -> Iterator[_Seen]:
             if told.form is Form.FLAG and raw.source in masked:
                 continue  # the mask says the same
             for seen in _of_metric(telemetry, context, raw, told):
-                stated |= seen.harmful or seen.reason == "applications_clocks_setting"
-                yield seen
+                stated |= bool(seen.harmful) or seen.reason == "applications_clocks_setting"
+                found.append(seen)
         if not stated and (low := context.low_clock()) is not None:
-            yield low
+            found.append(low)
+    return found
 
 
 class _Context:
@@ -203,23 +209,23 @@ class _Context:
         nearest = np.searchsorted(other.t, loaded.t, side="right") - 1
         return other.value[np.maximum(nearest, 0)]
 
-    def low_clock(self) -> "_Seen | None":
+    def low_clock(self) -> "Seen | None":
         """Clocks that are low while busy, where the highest one is stated in the file and a source tells both."""
         for measured in self._clocks if self._stated else ():
             loaded = self._telemetry.load(measured)
             busy = self.busy(measured.raw.source, loaded)
-            if busy is None or not busy.any() or self._stated is None:
+            if busy is None or busy.sum() < _LEAST_BUSY or self._stated is None:
                 continue
             clock = float(np.nanmedian(loaded.value[busy]))
             if clock < LOW_CLOCK_SHARE * self._stated:
                 low = busy & (loaded.value < LOW_CLOCK_SHARE * self._stated)
                 counts = int(busy.sum()), len(loaded.t)
                 share = float(low.sum()) / counts[0], float(low.sum()) / counts[1]
-                return _Seen(measured.raw, LOW_CLOCK, *share, *counts, None, clock, self._stated)
+                return Seen(measured.raw, LOW_CLOCK, *share, *counts, None, clock, self._stated)
         return None
 
 
-def _of_metric(telemetry: Telemetry, context: _Context, raw: Raw, told: Telling) -> Iterator[_Seen]:
+def _of_metric(telemetry: Telemetry, context: _Context, raw: Raw, told: Telling) -> Iterator[Seen]:
     loaded = telemetry.load_raw(raw)
     known = ~np.isnan(loaded.value)
     loaded = Loaded(loaded.t[known], loaded.value[known], loaded.timed)
@@ -229,6 +235,7 @@ def _of_metric(telemetry: Telemetry, context: _Context, raw: Raw, told: Telling)
             yield seen
         return
     busy = context.busy(raw.source, loaded)
+    by_use = busy is not None
     values = loaded.value
     if told.form is Form.MASK:
         masks = np.where((values >= 0) & (values < _MOST_BITS), values, 0).astype(np.int64)
@@ -244,9 +251,11 @@ def _of_metric(telemetry: Telemetry, context: _Context, raw: Raw, told: Telling)
         busy_share = float(amount[busy].mean()) if busy is not None and n_busy else None
         chosen = holds if busy is None or not (holds & busy).any() else holds & busy
         clock = context.clock(raw.source, loaded, chosen)
-        yield _Seen(
+        yield Seen(
             *(raw, reason, busy_share, float(amount.mean()), n_busy, len(values), None),
             *(clock, context.highest if clock is not None else None),
+            of_time=told.form is Form.SHARE,
+            sure=by_use or int(holds.sum()) >= _LEAST_BUSY,
         )
 
 
@@ -254,17 +263,18 @@ def _bit(name: str) -> int:
     return REASONS[name].bit if name in REASONS else int(name, 16)
 
 
-def _of_counter(raw: Raw, told: Telling, loaded: Loaded) -> _Seen | None:
+def _of_counter(raw: Raw, told: Telling, loaded: Loaded) -> Seen | None:
     """The growth of a counter of throttled time; of one reading what it stands at."""
     values = loaded.value
     if not len(values) or not values.any():
         return None
     if len(values) < 2:
-        return _Seen(raw, told.reason, None, None, None, 1, round(float(values[0]) * told.scale), None, None)
+        total = round(float(values[0]) * told.scale)
+        return Seen(raw, told.reason, None, None, None, 1, total, None, None, sure=False)
     steps = np.diff(values)
     growth = float(steps[steps > 0].sum()) * told.scale  # a driver that is loaded anew counts from 0 again
     elapsed = int(loaded.t[-1] - loaded.t[0]) if loaded.timed else 0
     share = growth / elapsed if elapsed else None
     if growth <= 0:
         return None
-    return _Seen(raw, told.reason, None, share, None, len(values), round(growth), None, None)
+    return Seen(raw, told.reason, None, share, None, len(values), round(growth), None, None)
