@@ -1,12 +1,11 @@
 """Every pass on an empty store and on a store of each single source; every table has its declared columns."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import traceanalyzer
+from traceanalyzer.cli.main import run
 from traceanalyzer.ingestion import ingest
 from traceanalyzer.passes.registry import PASSES
 from traceanalyzer.sources import SOURCES
@@ -50,18 +49,14 @@ def test_every_pass_answers(store, name):
 
 
 @pytest.mark.parametrize("command", [*sorted(PASSES), "sql"])
-def test_every_command_answers(store, command):
+def test_every_command_answers(store, command, capfd):
     words = [command, "SELECT count(*) AS n FROM gpu_ops"] if command == "sql" else [command]
     for form in ("table", "json", "csv", "markdown"):
-        done = subprocess.run(
-            [sys.executable, "-m", "traceanalyzer", *words, "--db", str(store), "--format", form],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        assert "Traceback" not in done.stderr
-        assert done.stdout.strip()
+        code = run([*words, "--db", str(store), "--format", form])
+        out, err = capfd.readouterr()
+        assert code == 0, err
+        assert "Traceback" not in err
+        assert out.strip()
 
 
 @pytest.mark.parametrize("source", [s.name for s in SOURCES])

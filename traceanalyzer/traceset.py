@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import re
+import shlex
 import shutil
 import tempfile
 import time
@@ -25,6 +26,8 @@ from traceanalyzer.passes.selection import (
     ALIGNMENTS,
     GROUPINGS,
     MOST_DIGITS,
+    OPERATOR_GROUPINGS,
+    SPLITS,
     Selection,
     parse_ranks,
     parse_steps,
@@ -47,7 +50,7 @@ class TraceSet:
     number), `device`, `source` ("torch", "nsys"), `steps` ("3-7"), `window` ("0.5:2", seconds after the first
     operation), `lane` ("device", "compute"), `warmup`, `top` (rows of lists, 0 for all), `step_range`, `input_range`,
     `user_code`, `under`, `metric` (regular expressions), `by` (what idle time is grouped by), `align`, `peaks` (a file
-    of peaks of devices). Each raises `UsageError` for a
+    of peaks of devices), `split` ("ledger", "tensorboard": whose parts a summary has). Each raises `UsageError` for a
     selection that makes no sense.
     """
 
@@ -104,17 +107,29 @@ class TraceSet:
         """Why the devices were idle: tables `devices`, `gaps`, `causes`, `stacks`."""
         return self.ask("gaps", **selection)
 
+    def summary(self, **selection: object) -> Answer:
+        """What the steps consist of, in few parts: table `summary`. `split` "tensorboard": that plugin's parts."""
+        return self.ask("summary", **selection)
+
     def ledger(self, **selection: object) -> Answer:
         """Where every nanosecond went: tables `ledger`, `totals`."""
         return self.ask("ledger", **selection)
 
     def steps(self, **selection: object) -> Answer:
-        """How long the steps took: table `steps`."""
+        """How long the steps took, and what recurs in some: tables `steps`, `pauses`, `pause_causes`."""
         return self.ask("steps", **selection)
 
     def ranges(self, **selection: object) -> Answer:
         """What the host and the devices did inside annotations and NVTX ranges: table `ranges`."""
         return self.ask("ranges", **selection)
+
+    def ops(self, **selection: object) -> Answer:
+        """What operators cost: tables `ops`, `by_shape`, `by_module`; `by` says which comes first."""
+        return self.ask("ops", **selection)
+
+    def memory(self, **selection: object) -> Answer:
+        """Who holds the memory of the devices: tables `curve`, `peak`, `growth`, `growing`, `memory`."""
+        return self.ask("memory", **selection)
 
     def collectives(self, **selection: object) -> Answer:
         """What ranks communicated and who waited for whom: tables `collectives`, `clocks`, `bandwidth`."""
@@ -147,6 +162,20 @@ class TraceSet:
     def scaling(self, **selection: object) -> Answer:
         """How well throughput grows with the ranks: tables `scaling`, `lost`. Of all runs, unless `run` names one."""
         return self.ask("scaling", **selection)
+
+    def checkup(self, *, lang: str = "en", inputs: str | None = None, **selection: object) -> Answer:
+        """What limits the job, what it costs a step, and what to change first: tables `verdicts`, `next`,
+        `environment`, `charges`. Texts in the language `lang` (en, zh).
+
+        `inputs` is what a command line names the same files and selection by; without it commands name the store.
+        """
+        from traceanalyzer.checkup.check_up import check_up
+        from traceanalyzer.checkup.messages import LANGUAGES
+
+        if lang not in LANGUAGES:
+            raise UsageError(f"--lang {lang}: give {', '.join(LANGUAGES)}")
+        named = shlex.join(["--db", str(self.path)]) if inputs is None else inputs
+        return self._answer(lambda scope: check_up(scope, language=lang, inputs=named), selection, every_source=False)
 
     def sql(self, text: str, **selection: object) -> Answer:
         """Rows of a read-only query over the public views: table `rows`.
@@ -254,6 +283,8 @@ _KNOWN = [
     "align",
     "metric",
     "peaks",
+    "split",
+    "samples_per_step",
     "top",
 ]
 
@@ -263,17 +294,21 @@ def make_selection(**given: object) -> Selection:
     if unknown := set(given) - set(_KNOWN):
         raise UsageError(f"unknown selection {', '.join(sorted(unknown))}; known are {', '.join(_KNOWN)}")
     text = {k: (None if given.get(k) is None else storable(str(given[k]))) for k in _KNOWN}
-    number = {k: _number(k, given.get(k)) for k in ("device", "warmup", "top")}
+    number = {k: _number(k, given.get(k)) for k in ("device", "warmup", "samples_per_step", "top")}
+    if number["samples_per_step"] == 0:
+        raise UsageError("--samples-per-step 0: give 1 or more")
     for name in ("step_range", "input_range", "user_code", "under", "metric"):
         _check_pattern(name, text[name])
     lane = text["lane"] or "device"
     if lane not in ("device", "compute"):
         raise UsageError(f"--lane {lane}: give device or compute")
-    if text["by"] is not None and text["by"] not in GROUPINGS:
-        raise UsageError(f"--by {text['by']}: give {', '.join(GROUPINGS)}")
+    if text["by"] is not None and text["by"] not in GROUPINGS + OPERATOR_GROUPINGS:
+        raise UsageError(f"--by {text['by']}: give {', '.join(GROUPINGS)}; of ops {', '.join(OPERATOR_GROUPINGS)}")
     align = text["align"] or ALIGNMENTS[0]
     if align not in ALIGNMENTS:
         raise UsageError(f"--align {align}: give {', '.join(ALIGNMENTS)}")
+    if text["split"] is not None and text["split"] not in SPLITS:
+        raise UsageError(f"--as {text['split']}: give {', '.join(SPLITS)}")
     return Selection(
         run=text["run"],
         ranks=parse_ranks(text["rank"]),
@@ -291,6 +326,8 @@ def make_selection(**given: object) -> Selection:
         align=align,
         metric=text["metric"],
         peaks=text["peaks"],
+        split=text["split"],
+        samples_per_step=number["samples_per_step"],
         top=number["top"] or 0,
     )
 
@@ -300,7 +337,8 @@ def _number(name: str, value: object) -> int | None:
         return None
     text = str(value)
     if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
-        raise UsageError(f"--{name} {text[:40]}: give a number, 0 or more, of at most {MOST_DIGITS} digits")
+        option = name.replace("_", "-")
+        raise UsageError(f"--{option} {text[:40]}: give a number, 0 or more, of at most {MOST_DIGITS} digits")
     return int(text)
 
 

@@ -101,3 +101,17 @@ def test_a_selection_reaches_the_question(call, fake):
     assert name == "scaling" and {key: selection[key] for key in wanted} == wanted
     assert not {"rank", "device", "lane"} & set(selection)
     assert call("scaling").code == 0 and fake[-1][2]["run"] is None
+
+
+def test_a_training_log_in_csv_is_no_file_of_throughputs(command, monkeypatch, tmp_path):
+    monkeypatch.setenv("TRACEANALYZER_CACHE", str(tmp_path / "cache"))
+    Path("train.csv").write_text("step,samples_per_second,world_size\n0,100,4\n1,104,4\n2,102,4\n")
+    shown = command("train.csv", "--format", "json")
+    assert (shown.code, json.loads(shown.out)["tables"]["scaling"][0]["throughput"]) == (0, 102.0)
+    assert "has nothing to compare with" in shown.err + shown.out
+
+
+def test_samples_per_step_says_nothing_about_a_file(command):
+    shown = command("t.csv", "--samples-per-step", "8")
+    assert (shown.code, shown.out) == (2, "") and "--samples-per-step" in shown.err
+    assert command("--samples-per-step", "0").code == 2

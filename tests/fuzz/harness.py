@@ -104,7 +104,7 @@ def _answers(path: Path, store: Path) -> tuple[bool, Any, str]:
         elif of_ledger.get(place, 0) != row["span_ns"]:
             wrong = f"the ledger does not add up: {row} {of_ledger}"
     causes = sorted((str(r["device"]), r["cause"], r["idle_ns"]) for r in gaps.causes.rows())
-    n_events = sum(r["n_events"] for r in answer.files.rows())
+    n_events = sum(r["n_events"] or 0 for r in answer.files.rows())
     lanes = [(r["device"], r["span_ns"], r["busy_ns"], r["compute_ns"], r["copy_ns"], r["n_ops"]) for r in devices]
     marks = [(r["step"], r["duration_ns"], r["busy_ns"]) for r in steps.steps.rows()]
     warned = bool(answer.warnings or list(info.quality.rows()))

@@ -48,7 +48,7 @@ def test_results_go_by_their_own_names_and_by_those_of_their_pass(store):
             "SELECT * FROM throughput",
             "no table throughput; did you mean throughput_kernels or throughput_operators or throughput_peaks?",
         ),
-        ("SELECT * FROM gpu_op", "no table gpu_op; did you mean gpu_ops? There are also runs, captures,"),
+        ("SELECT * FROM gpu_op", "no table gpu_op; did you mean gpu_ops or ops_ops? There are also runs, captures,"),
         ("SELECT * FROM zzzzz", "no table zzzzz; there are runs, captures,"),
         ("SELECT nam FROM gpu_ops", 'the query failed: Referenced column "nam" not found in FROM clause! Candidate'),
         ("SELECT coutn(*) FROM gpu_ops", 'with name coutn does not exist! Did you mean "count"?'),

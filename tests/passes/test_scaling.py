@@ -5,6 +5,8 @@ import pytest
 import traceanalyzer
 from tests.support.real_traces import MISSING, TRUTH
 from tests.support.store_builder import Capture, empty_store, store_of
+from traceanalyzer.errors import UsageError
+from traceanalyzer.ingestion import ingest
 from traceanalyzer.schema.kinds import EventKind
 from traceanalyzer.schema.sink import CaptureFacts
 
@@ -218,6 +220,92 @@ def test_sql_knows_both_tables(asked, tmp_path):
             ).rows.rows()
         )
     assert rows == [{"ranks": 2, "ns": 4_000}]
+
+
+@pytest.fixture
+def logged(tmp_path):
+    """`scaling` of a store with these runs, and with these training logs in them."""
+
+    def ask(runs, logs, **selection):
+        path = tmp_path / "s.duckdb"
+        for name, captures in runs.items():
+            store_of(path, *captures, run=name)
+        for number, (name, text) in enumerate(logs):
+            log = tmp_path / f"train{number}.csv"
+            log.write_text(text)
+            ingest([log], path, run=name)
+        with traceanalyzer.open(path) as traces:
+            return traces.scaling(run="all", **selection)
+
+    return ask
+
+
+def log_of(rates, ranks=None):
+    """A log with these samples per second, and the number of ranks."""
+    text = "step,samples_per_second" + (",world_size\n" if ranks else "\n")
+    return text + "".join(f"{n},{rate}{f',{ranks}' if ranks else ''}\n" for n, rate in enumerate(rates))
+
+
+def test_samples_of_a_step_make_samples_per_second(asked):
+    answer = asked({"one": ONE, "two": TWO}, samples_per_step=32)
+    # 32 in 10 us and in 14 us: the step that is longer with two ranks brings no gain at all.
+    assert told(answer, "ranks", "throughput", "step_ns") == [(1, 3.2e6, 10_000), (2, 2285714.29, 14_000)]
+    assert [r["efficiency"] for r in answer.scaling.rows()] == [1.0, pytest.approx(10 / 14 / 2)]
+    assert about(answer, "32 samples in a step of each run") and not about(answer, "weak scaling")
+    assert sum(lost_of(answer, 2).values()) == 4_000
+
+
+def test_logs_that_every_run_has_are_compared(logged):
+    logs = [("one", log_of([10, 100, 102])), ("two", log_of([150, 153, 20]))]
+    answer = logged({"one": ONE, "two": TWO}, logs)
+    assert told(answer, "ranks", "throughput", "run", "step_ns") == [
+        (1, 100.0, "one", 10_000),
+        (2, 150.0, "two", 14_000),
+    ]
+    assert [r["efficiency"] for r in answer.scaling.rows()] == [1.0, 0.75]
+    assert about(answer, "what training logs tell") and not about(answer, "weak scaling")
+    assert sum(lost_of(answer, 2).values()) == 4_000
+    assert "75.0 % of 2 x the throughput of 1 rank: a step takes 14.000 us" in answer.findings[0].text
+
+
+def test_samples_and_times_of_steps_make_a_rate(logged):
+    slow = "step,step_time_ms,samples,world_size\n0,900,32,1\n1,200,32,1\n2,250,32,1\n3,160,32,1\n"
+    answer = logged({}, [("one", slow), ("two", log_of([200, 200, 200], 2))], steps="1-3")
+    assert told(answer, "ranks", "throughput", "run", "step_ns") == [(1, 160.0, "one", None), (2, 200.0, "two", None)]
+    assert [r["efficiency"] for r in answer.scaling.rows()] == [1.0, 0.625]
+    assert answer.findings[0].text == "2 ranks reach 62.5 % of 2 x the throughput of 1 rank"
+    assert list(answer.lost.rows()) == []
+
+
+def test_warm_up_of_a_log_can_be_left_out(logged):
+    answer = logged({}, [("one", log_of([1, 1, 100], 1)), ("two", log_of([1, 1, 150], 2))], warmup=2)
+    assert told(answer, "throughput") == [(100.0,), (150.0,)]
+
+
+def test_steps_are_compared_where_a_run_has_no_log(logged):
+    answer = logged({"one": ONE, "two": TWO}, [("two", log_of([150, 150]))])
+    assert told(answer, "throughput") == [(100_000.0,), (142_857.143,)]
+    assert about(answer, "not every run has a training log with a throughput") and about(answer, "weak scaling")
+
+
+def test_a_log_that_tells_no_ranks_is_left_out_and_said(logged):
+    answer = logged({}, [("one", log_of([100], 1)), ("two", log_of([150]))])
+    assert told(answer, "ranks", "run") == [(1, "one")]
+    assert about(answer, "run two is left out: its training log does not tell how many ranks it has")
+    assert about(answer, "samples per second")
+
+
+def test_several_logs_of_a_run_do_not_count(logged):
+    logs = [("one", log_of([100, 100])), ("one", log_of([90, 90])), ("two", log_of([150, 150]))]
+    answer = logged({"one": ONE, "two": TWO}, logs)
+    assert told(answer, "throughput") == [(100_000.0,), (142_857.143,)]
+    assert about(answer, "run one has 2 training logs that tell a throughput")
+
+
+@pytest.mark.parametrize("given", [0, -1, "x", 1.5])
+def test_samples_of_a_step_are_a_number(asked, given):
+    with pytest.raises(UsageError, match="--samples-per-step"):
+        asked({"one": ONE}, samples_per_step=given)
 
 
 def of_file(tmp_path, text):

@@ -26,17 +26,21 @@ def texts(answer):
 
 def test_the_finding_speaks_of_the_listed_steps(tmp_path):
     # Device steps begin with the gap before their kernel: they are as long as the host's.
+    longest = "step 3 takes 40.000 us, 1.000 us of it idle"
     assert texts(asked(tmp_path, stepped())) == [
-        "rank 0, device 0: 5 steps of 20.000 us on the device (median); shortest 11.000 us, longest 40.000 us"
+        "rank 0, device 0: 5 steps of 20.000 us on the device (median); shortest 11.000 us, longest 40.000 us",
+        f"rank 0, device 0: 1 step is an outlier beside the median of 20.000 us: {longest}",
     ]
     with traceanalyzer.open(tmp_path / "s.duckdb") as traces:
         listed = traces.steps(steps="2-4")
         assert texts(listed) == [
             "rank 0, device 0: 3 steps (2 to 4) of 30.000 us on the device (median); shortest 20.000 us,"
-            " longest 40.000 us"
+            " longest 40.000 us",
+            f"rank 0, device 0: 1 step is an outlier beside the median of 20.000 us: {longest}",
         ]
         assert [r["step"] for r in listed.steps.rows()] == [2, 3, 4] and listed.findings[0].cost_ns == 30_000
-        assert texts(traces.steps(steps="3")) == ["rank 0, device 0: step 3 takes 40.000 us on the device"]
+        assert texts(traces.steps(steps="3"))[0] == "rank 0, device 0: step 3 takes 40.000 us on the device"
+        assert len(texts(traces.steps(steps="0-2"))) == 1
         none = traces.steps(steps="7")
         assert (texts(none), none.warnings) == ([], ["there is no step 7; there are 0 to 4"])
         assert traces.steps(steps="7-8").warnings == ["no step is among 7 to 8; there are 0 to 4"]
@@ -133,5 +137,5 @@ def test_captures_of_one_rank_are_told_apart(tmp_path):
     store = store_of(tmp_path / "s.duckdb", stepped())
     store_of(store, stepped(), run="other")
     with traceanalyzer.open(store) as traces:
-        found = texts(traces.steps(run="all"))
+        found = [f.text for f in traces.steps(run="all").findings if f.code == "step_time"]
     assert [text.partition(": ")[0] for text in found] == ["rank 0, device 0, capture 0", "rank 0, device 0, capture 1"]

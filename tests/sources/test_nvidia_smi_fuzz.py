@@ -1,6 +1,8 @@
 """Tables of nvidia-smi that are written at random read back equal; torn files say so, and never something wrong."""
 
+import contextlib
 import itertools
+import time
 
 import pytest
 from hypothesis import example, given, settings
@@ -122,8 +124,25 @@ def _everything(sink):
     return rows + [(r["place"], r.get("other"), r["attribute"], r["value"]) for r in sink.rows("topology")]
 
 
+@pytest.mark.parametrize(
+    "long", ["9" * 20_000, " " * 20_000 + "x", "0x" + "f" * 20_000, "a " * 10_000, "²" * 400, "| " * 9000]
+)
+@pytest.mark.parametrize(
+    "text", [DMON, QUERY, TOPOLOGY, APPS, "==============NVSMI LOG==============\nGPU 00000000:18:00.0\n"]
+)
+def test_long_cells_are_read_in_linear_time(text, long):
+    """Each takes milliseconds; a pattern that tries all ways to split the cell takes minutes."""
+    begun = time.process_time()
+    for place in ("\n", ", ", ":"):
+        torn = text.replace(place, f"{place}{long}", 3) + long
+        with contextlib.suppress(SourceError, AssertionError):
+            read_text(torn)
+    assert time.process_time() - begun < 5
+
+
 @FAST
 @example(b"# gpu sm\n# Idx %\n 99999999999999999999 5\n")
+@example(b"9999/12/31 23:59:59.9, 0, H, 1 %, 1 MiB, 1e999 W, 1, P0\n")
 @example(b"timestamp, index, power.draw [W]\n9999/99/99 99:99:99.9, -1, 1e999 W\n")
 @example(b'index, power.draw [W]\n0, "1 W\n0, 2 W\n')
 @given(st.binary(max_size=300))

@@ -30,6 +30,7 @@ class Capture:
     collectives: list[dict] = field(default_factory=list)
     metrics: list[dict] = field(default_factory=list)
     device_rows: list[dict] = field(default_factory=list)
+    allocations: list[dict] = field(default_factory=list)
 
     def kernel(self, start: int, end: int, correlation: int | None = None, name: str = "gemm", **more) -> "Capture":
         self.ops.append(
@@ -117,6 +118,14 @@ class Capture:
     ) -> "Capture":
         """Samples of a GPU metric: instants and values."""
         self.metrics += [{"metric": name, "unit": unit, "device": device, "t_ns": t, "value": v} for t, v in samples]
+        return self
+
+    def memory(
+        self, t: int, size: int, address: int | None, total: int | None = None, reserved: int | None = None, **more
+    ) -> "Capture":
+        """An allocation, or a free (negative), on a device; `more` are `device`, `process` and `thread`."""
+        row = {"t_ns": t, "bytes": size, "address": address, "allocated_bytes": total, "reserved_bytes": reserved}
+        self.allocations.append({"device": 0, "process": 100, "thread": 1} | row | more)
         return self
 
     def gpu(self, name: str | None, device: int = 0, **more: object) -> "Capture":
@@ -230,11 +239,19 @@ def _metric_columns(staging: Staging, rows: Sequence[dict]) -> dict:
     return out
 
 
+def _memory_columns(rows: Sequence[dict]) -> dict:
+    out = {name: np.array([row[name] for row in rows], np.int64) for name in ("t_ns", "bytes")}
+    for name in ("device", "process", "thread", "address", "allocated_bytes", "reserved_bytes"):
+        values = [row[name] for row in rows]
+        out[name] = np.ma.masked_array([0 if v is None else v for v in values], mask=[v is None for v in values])
+    return out
+
+
 def _device_columns(staging: Staging, rows: Sequence[dict]) -> dict:
     out = {"device": np.array([row["device"] for row in rows])}
     for name in ("name", "compute_capability"):
         out[name] = staging.texts.codes([row.get(name) for row in rows])
-    for name in ("multiprocessors", "clock_rate_hz", "memory_bandwidth_bytes_per_s"):
+    for name in ("multiprocessors", "clock_rate_hz", "memory_bandwidth_bytes_per_s", "memory_bytes"):
         values = [row.get(name) for row in rows]
         out[name] = np.ma.masked_array([0 if v is None else v for v in values], mask=[v is None for v in values])
     return out
@@ -274,6 +291,8 @@ def store_of(
             staging.write("metric_samples", _metric_columns(staging, capture.metrics))
         if capture.device_rows:
             staging.write("devices", _device_columns(staging, capture.device_rows))
+        if capture.allocations:
+            staging.write("memory_events", _memory_columns(capture.allocations))
         if capture.samples:
             staging.write("samples", _sample_columns(staging, capture.samples))
         staging.write("processes", {"process": np.array([100])})

@@ -17,15 +17,20 @@ Options:
   -h, --help  Show this message and exit.
 
 Start:
-  ingest  Read trace files into the store.
-  demo    Read the bundled sample traces and show what can be asked.
-  howto   How to capture what the questions need: nsys, torch, ncu and others.
+  checkup  What limits the job, what it costs a step, what to change first.
+  ingest   Read trace files into the store.
+  demo     Read the bundled sample traces and show what can be asked.
+  howto    How to capture what the questions need: nsys, torch, ncu and
+           others.
 
 Where time goes:
-  gaps    Why the GPUs were idle, down to the line of Python.
-  ledger  Every nanosecond of every device in exactly one category.
-  steps   Duration, busy and idle time of each step.
-  ranges  Host, busy and idle time of annotations and NVTX ranges.
+  summary  What a step consists of, in few parts.
+  gaps     Why the GPUs were idle, down to the line of Python.
+  ledger   Every nanosecond of every device in exactly one category.
+  steps    Duration, busy and idle time of each step, and pauses that recur.
+  ranges   Host, busy and idle time of annotations and NVTX ranges.
+  ops      Operators by name, shape, module: self and total time.
+  memory   Memory of the GPUs: peak, what holds it, and what grows.
 
 GPU:
   kernels     Which kernels take the time, and how fast the copies are.

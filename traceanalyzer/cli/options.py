@@ -62,13 +62,27 @@ _SELECTION = {
         show_default=True,
         help="What puts the clocks of ranks on one: ends of collectives, the time of day, or nothing.",
     ),
+    "split": click.option(
+        "--as",
+        "split",
+        type=click.Choice(("ledger", "tensorboard")),
+        default="ledger",
+        show_default=True,
+        help="Whose parts: groups of the ledger's categories, or those of TensorBoard's profiler plugin.",
+    ),
     "metric": click.option("--metric", metavar="REGEX", help="Only metrics whose name has a match."),
     "peaks": click.option(
         "--peaks", type=PATH, metavar="FILE", help="Peaks of devices (TOML), in place of those that are known."
     ),
+    "samples_per_step": click.option(
+        "--samples-per-step",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Samples of a step, of all ranks together: throughput is in samples per second.",
+    ),
 }
 _EVERY_RUN = click.option("--run", metavar="NAME|all", help="Run to speak of.  [default: all]")
-_SPECIAL = frozenset({"under", "by", "align", "metric", "peaks"})
+_SPECIAL = frozenset({"under", "by", "align", "metric", "peaks", "split", "samples_per_step"})
 """Options that few questions have; those with `under` print stacks as well."""
 _REPEATED = ("run", "rank", "device", "source", "steps", "window", "step_range")
 """Options that every question of time takes, so that commands which are offered after one repeat them."""

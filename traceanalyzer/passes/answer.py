@@ -126,6 +126,8 @@ class Answer:
     default_table: str = ""
     notes: list[str] = field(default_factory=list)
     """Sentences that stand above the tables on a terminal: which run, which window, which lane."""
+    language: str = "en"
+    """Language of its sentences."""
 
     def __getattr__(self, name: str) -> Frame:
         try:

@@ -306,13 +306,13 @@ def _telemetry(capture: _Capture) -> _Result:
 
 _TIMELINE = ("gaps", "ledger", "steps", "scaling")
 CHECKS = (
-    _Check("device_records", (*_TIMELINE, "ranges", "kernels", "streams", "launches"), _device_records),
+    _Check("device_records", (*_TIMELINE, "ranges", "ops", "kernels", "streams", "launches"), _device_records),
     _Check("in_flight", ("launches", "collectives"), _in_flight),
     _Check("graphs", (*_TIMELINE, "ranges", "launches"), _graphs),
     _Check("streams", ("gaps", "ranges", "launches"), _streams),
     _Check("steps", ("steps", "scaling"), _steps),
-    _Check("profiler_overhead", (*_TIMELINE, "ranges", "launches"), _overhead),
-    _Check("slower_steps", (*_TIMELINE, "ranges", "launches"), _slower_steps),
+    _Check("profiler_overhead", (*_TIMELINE, "ranges", "ops", "launches"), _overhead),
+    _Check("slower_steps", (*_TIMELINE, "ranges", "ops", "launches"), _slower_steps),
     _Check("sampling", ("gaps", "ranges"), _sampling),
     _Check("telemetry", ("metrics",), _telemetry),
     _Check("ranks", ("collectives", "imbalance"), _ranks, of_run=True),

@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from traceanalyzer.errors import UsageError
 from traceanalyzer.passes.answer import Answer, Frame, TableSpec
 from traceanalyzer.passes.causes import Cause, Reason
 from traceanalyzer.passes.columns import CAPTURE, DEVICE, END, IDLE, IDLE_SHARE, PIECES, RANK, RUN, START
@@ -16,6 +17,7 @@ from traceanalyzer.passes.idle.stacks import StackTree
 from traceanalyzer.passes.idle.totals import LargestPieces
 from traceanalyzer.passes.operations import NULL
 from traceanalyzer.passes.scope import PROFILERS, TELEMETRY, DeviceOfCapture, Scope
+from traceanalyzer.passes.selection import GROUPINGS
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kinds import Lane
 from traceanalyzer.store.database import first_row
@@ -153,6 +155,8 @@ def gaps(scope: Scope) -> Answer:
     by. Times in ns, exact. Causes, blames and stacks each add up to idle, to the ns; with `--under`, to what is under
     it.
     """
+    if scope.selection.by is not None and scope.selection.by not in GROUPINGS:
+        raise UsageError(f"--by {scope.selection.by}: give {', '.join(GROUPINGS)}")
     rows: dict[str, list[tuple[object, ...]]] = {spec.name: [] for spec in TABLES}
     top = scope.selection.top
     tree = StackTree(scope)

@@ -60,6 +60,10 @@ STRAGGLERS = TableSpec(
         Column("others_wait_ns", Type.INT64, "What all other ranks wait in such a step, together.", Unit.NS),
         Column("reason", Type.TEXT, "What it does more of than the others."),
         Column("stack", Type.TEXT, "Where that is idle time: its stack, outermost first (a list)."),
+        Column("part", Type.TEXT, "What it does more of: idle, compute or copy."),
+        Column("more_ns", Type.INT64, "By how much more, in a step in which it is late.", Unit.NS),
+        Column("cause", Type.TEXT, "Where that is idle time: the cause of most of it."),
+        Column("blame", Type.TEXT, "Where that is idle time: the frame that is blamed for most of it."),
     ),
     cut=False,
 )
@@ -193,6 +197,10 @@ def _straggler_rows(found: RankSteps, late: list[Straggler], reasons: list[Reaso
             _others_wait(found, each),
             reason.text,
             reason.stack,
+            reason.part,
+            reason.more_ns,
+            None if reason.cause is None else reason.cause.text,
+            reason.blame,
         )
         for each, reason in zip(late, reasons, strict=True)
     ]

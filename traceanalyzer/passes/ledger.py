@@ -1,5 +1,7 @@
 """Ledger: every nanosecond of every device in exactly one category."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,7 +16,7 @@ from traceanalyzer.passes.idle.lanes import DeviceGaps, devices_with_gaps
 from traceanalyzer.passes.idle.stacks import StackTree
 from traceanalyzer.passes.operations import busy_without_compute
 from traceanalyzer.passes.scope import Scope, by_run
-from traceanalyzer.passes.step_marks import device_steps, with_steps
+from traceanalyzer.passes.step_marks import DeviceSteps, counted_steps, device_steps, with_steps
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kinds import Lane
 from traceanalyzer.units import Unit
@@ -48,6 +50,7 @@ TOTALS = TableSpec(
         Column("ns", Type.INT64, "Time.", Unit.NS),
         Column("share", Type.FLOAT64, "Share of the device's span.", Unit.SHARE),
         Column("gpu_hours", Type.FLOAT64, "The same in GPU-hours."),
+        Column("per_step_ns", Type.INT64, "Time per counted device step; null without steps.", Unit.NS),
     ),
     cut=False,
 )
@@ -66,16 +69,14 @@ def ledger(scope: Scope) -> Answer:
         device = part.device
         place = (device.run, device.capture, device.rank, device.device)
         low, high = part.ops.span
-        sums = _sums(scope, part, of_run[device.run])
-        if sum(sums.values()) != high - low:
-            raise AssertionError("the ledger does not add up to the span")
+        sums = category_times(scope, part, of_run[device.run]).by_step
+        counted = set(counted_device_steps(scope, part).step.tolist())
         span = max(high - low, 1)
         rows += [(*place, step, category, ns, ns / span) for (step, category), ns in sorted(sums.items(), key=_order)]
-        by_category: dict[str, int] = {}
-        for (_, category), ns in sums.items():
-            by_category[category] = by_category.get(category, 0) + ns
-        largest = sorted(by_category.items(), key=lambda item: (-item[1], item[0]))
-        totals += [(*place, category, ns, ns / span, ns / 3.6e12) for category, ns in largest]
+        by_category, in_counted = _by_category(sums), _by_category({k: v for k, v in sums.items() if k[0] in counted})
+        for category, ns in sorted(by_category.items(), key=lambda item: (-item[1], item[0])):
+            per_step = round(in_counted.get(category, 0) / len(counted)) if counted else None
+            totals.append((*place, category, ns, ns / span, ns / 3.6e12, per_step))
     answer = Answer(
         "ledger",
         {"ledger": Frame.of_rows(LEDGER, rows), "totals": Frame.of_rows(TOTALS, totals)},
@@ -95,15 +96,46 @@ def _order(item: tuple[tuple[int | None, str], int]) -> tuple[bool, int, int, st
     return step is not None, step or 0, -ns, category
 
 
-def _sums(scope: Scope, part: DeviceGaps, communication: RankCommunication) -> dict[tuple[int | None, str], int]:
-    """Time by device step and category."""
-    steps = device_steps(with_steps(scope, part.ops))
-    at = np.append(steps.start, steps.end[-1:])
-    index = np.append(np.arange(len(steps)), -1)
+def _by_category(sums: dict[tuple[int | None, str], int]) -> dict[str, int]:
+    out: dict[str, int] = {}
+    for (_, category), ns in sums.items():
+        out[category] = out.get(category, 0) + ns
+    return out
+
+
+def counted_device_steps(scope: Scope, part: DeviceGaps) -> DeviceSteps:
+    """The device steps that count for rates, of those that are selected."""
+    ops = with_steps(scope, part.ops)
+    steps = device_steps(ops)
+    mine = counted_steps(scope, ops, steps)
+    return DeviceSteps(steps.step[mine], steps.start[mine], steps.end[mine])
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryTimes:
+    """Time of a device by device step (None: outside of all) and category; `refill` is the part of idle categories
+    that a synchronisation costs after it returned."""
+
+    by_step: dict[tuple[int | None, str], int]
+    refill: dict[tuple[int | None, str], int]
+
+
+def step_edges(steps: DeviceSteps) -> tuple[Ints, Ints]:
+    """Where device steps begin and the last one ends, and the place of the step that is from there on (-1: none)."""
     if not len(steps):
-        at, index = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    return np.append(steps.start, steps.end[-1:]), np.append(np.arange(len(steps)), -1)
+
+
+def category_times(scope: Scope, part: DeviceGaps, communication: RankCommunication) -> CategoryTimes:
+    """Time of a device by device step and category: disjoint, and in all its span. `part` is of the device lane,
+    `communication` of its run.
+    """
+    steps = device_steps(with_steps(scope, part.ops))
+    at, index = step_edges(steps)
     exposed, copy = busy_without_compute(part.ops)
-    sums = _Sums(at, index, [*steps.step.tolist(), None])
+    numbers = [*steps.step.tolist(), None]
+    sums, refill = _Sums(at, index, numbers), _Sums(at, index, numbers)
     sums.add("compute", *part.ops.lane_union(Lane.COMPUTE))
     parts = communication.parts_of(part.device.capture, part.device.device)
     for name in ("transfer", "unresolved", "wait"):
@@ -115,8 +147,14 @@ def _sums(scope: Scope, part: DeviceGaps, communication: RankCommunication) -> d
     for pieces in part.attribution.pieces():
         for cause in np.unique(pieces.cause).tolist():
             mine = pieces.cause == cause
-            sums.add(f"idle:{Cause(cause).text}", pieces.start[mine], pieces.end[mine])
-    return sums.by_step
+            category = f"idle:{Cause(cause).text}"
+            sums.add(category, pieces.start[mine], pieces.end[mine])
+            if (again := mine & pieces.refill).any():
+                refill.add(category, pieces.start[again], pieces.end[again])
+    first, last = part.ops.span
+    if sum(sums.by_step.values()) != last - first:
+        raise AssertionError("the ledger does not add up to the span")
+    return CategoryTimes(sums.by_step, refill.by_step)
 
 
 class _Sums:

@@ -22,6 +22,9 @@ from traceanalyzer.schema.kinds import EventKind
 from traceanalyzer.units import Unit
 
 Ints = NDArray[np.int64]
+_ANNOTATIONS = "user_annotation"
+"""Category of annotations: those of communication on the host, and of the collector, are ranges as well."""
+_KINDS = (EventKind.RANGE, EventKind.HOST_COMMUNICATION, EventKind.GARBAGE_COLLECTION)
 
 RANGES = TableSpec(
     "ranges",
@@ -107,7 +110,9 @@ def _on_host(scope: Scope) -> list[_Row]:
         LEFT JOIN stored.stack_nodes s ON s.node_id = e.node_id LEFT JOIN stored.names f ON f.name_id = s.frame
         JOIN stored.captures c ON c.capture = e.capture
         LEFT JOIN stored.processes p ON p.capture = e.capture AND p.process = e.process {selected}
-        WHERE e.kind = {int(EventKind.RANGE)} AND e.capture IN {scope.numbers()}
+        WHERE e.capture IN {scope.numbers()} AND (e.kind = {int(EventKind.RANGE)} OR (
+            e.kind IN ({int(EventKind.HOST_COMMUNICATION)}, {int(EventKind.GARBAGE_COLLECTION)})
+            AND e.domain IN (SELECT name_id FROM stored.names WHERE text = '{_ANNOTATIONS}')))
         GROUP BY ALL ORDER BY e.capture, rank, range""",
         parameters,
     ).fetchall()
@@ -160,7 +165,7 @@ class _RowsOfStacks:
         rows = self._known[node]
         for each in reversed(path):
             label = self._tree.labels[self._tree.label[each]]
-            row = self._of_text.get(label.text) if label.kind == EventKind.RANGE else None
+            row = self._of_text.get(label.text) if label.kind in _KINDS else None
             rows = rows if row is None or row in rows else (*rows, row)
             self._known[each] = rows
         return rows

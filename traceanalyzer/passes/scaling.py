@@ -8,6 +8,7 @@ import numpy as np
 from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
 from traceanalyzer.passes.gaps import nothing_selected
 from traceanalyzer.passes.ledger import ledger
+from traceanalyzer.passes.logged_rate import logged_rate
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.passes.steps import steps
 from traceanalyzer.schema.column import Column, Type
@@ -24,7 +25,8 @@ SCALING = TableSpec(
         Column(
             "throughput",
             Type.FLOAT64,
-            "Throughput of all ranks together: as the file has it, or of a run rank steps per second (ranks / step).",
+            "Throughput of all ranks together: as the file has it; of runs samples per second where their training logs"
+            " tell it or the samples of a step are given, else rank steps per second (ranks / step).",
         ),
         Column(
             "efficiency",
@@ -36,7 +38,7 @@ SCALING = TableSpec(
         Column(
             "step_ns",
             Type.INT64,
-            "Median of the counted device steps of the slowest rank of the run; null from a file.",
+            "Median of the counted device steps of the slowest rank of the run; null from a file or log.",
             Unit.NS,
         ),
         Column("lost_share", Type.FLOAT64, "Share that is not reached: 1 - efficiency.", Unit.SHARE),
@@ -61,18 +63,23 @@ _SAME_WORK = 0.8
 """Where a rank computes less than this share of what it does with the fewest ranks, its work may not be the same."""
 _DIGITS = 9
 """Significant digits of a throughput of steps: more would be below the nanoseconds of the step."""
-_ASSUMED = (
+_RANK_STEPS = (
     "throughput is in rank steps per second: it tells how well a job scales where every rank does the same work in a"
     " step of each run (weak scaling)"
 )
+_GIVEN_SAMPLES = (
+    "throughput is in samples per second: {} in a step of each run, of all ranks together, as --samples-per-step says"
+)
+_LOGGED_SAMPLES = "throughput is in samples per second of all ranks together, the median of what training logs tell"
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """The throughput of a number of ranks; of a run also its steps."""
+    """The throughput of a number of ranks; of a run also its name, and its steps where it has a timeline."""
 
     ranks: int
     throughput: float
+    run: str | None = None
     steps: "_Steps | None" = None
 
     def efficiency(self, base: "_Row") -> float:
@@ -90,11 +97,6 @@ class _Steps:
     devices: tuple[DeviceOfCapture, ...]
     which: frozenset[tuple[int, int, int]]
 
-    @property
-    def row(self) -> _Row:
-        """The run as a row."""
-        return _Row(self.ranks, self.ranks * 1e9 / self.step_ns, self)
-
 
 def scaling(scope: Scope) -> Answer:
     """Tables `scaling`, one row a number of ranks, and `lost`, what a step takes longer for. Times in ns.
@@ -103,24 +105,59 @@ def scaling(scope: Scope) -> Answer:
     median device step of its slowest rank: warm-up and incomplete steps left out. Of several runs with as many ranks
     the fastest is taken.
 
+    Throughput is in samples per second where the selection tells the samples of a step, or where every run has a
+    training log that tells it; a run of a log alone counts with the ranks that the log tells. Else it is in rank steps.
+
     `lost` compares the ledgers of the slowest ranks: means over their counted steps, for medians of categories add up
     to nothing. The row `rest` is what the median step and the mean one differ by, and with it the rows of a number of
     ranks add up to the difference of `step_ns`, to the ns.
     """
     warnings = list(scope.warnings)
-    found = [each for run in scope.runs if (each := _run(scope, run, warnings)) is not None]
-    rows = [each.row for each in _fastest(found, warnings)]
+    found, unit = _measured(scope, warnings)
+    rows = _fastest(found, warnings)
     lost: dict[int, dict[str, int]] = {}
     if len(rows) > 1:
         parts = {row.ranks: _ledger(scope, row.steps, warnings) for row in rows if row.steps is not None}
-        lost = {row.ranks: _lost(row, rows[0], parts) for row in rows[1:]}
-        warnings += [text for row in rows[1:] for text in _other_work(row.ranks, rows[0].ranks, parts)]
-        warnings.append(_ASSUMED)
+        lost = {row.ranks: _lost(row, rows[0], parts) for row in rows[1:] if {row.ranks, rows[0].ranks} <= set(parts)}
+        if unit == _RANK_STEPS:
+            warnings += [text for row in rows[1:] for text in _other_work(row.ranks, rows[0].ranks, parts)]
+        warnings.append(unit)
     else:
         warnings.append(_alone(scope, found))
+        warnings += [unit] if found and unit != _RANK_STEPS else []
     answer = _answer(rows, lost, warnings)
     answer.notes.append(scope.note())
     return answer
+
+
+def _measured(scope: Scope, warnings: list[str]) -> tuple[list[_Row], str]:
+    """A row of each run that counts, and what its throughput is, in a sentence."""
+    samples = scope.selection.samples_per_step
+    rates = {} if samples else {run: r for run in scope.runs if (r := logged_rate(scope, run, warnings)) is not None}
+    why_not: dict[str, list[str]] = {run: [] for run in scope.runs}
+    steps_of = {run: _run(scope, run, why_not[run]) for run in scope.runs}
+    logged = bool(rates) and all(run in rates for run, found in steps_of.items() if found is not None)
+    rows = []
+    for run, found in steps_of.items():
+        rate = rates.get(run) if logged else None
+        ranks = found.ranks if found is not None else rate.ranks if rate is not None else None
+        if rate is not None and ranks:
+            rows.append(_Row(ranks, rate.samples_per_second, run, found))
+            warnings += why_not[run] if found is not None else []
+        elif rate is not None:
+            warnings.append(
+                f"run {run} is left out: its training log does not tell how many ranks it has; add a column world_size,"
+                " or ingest a trace into the run"
+            )
+        else:
+            warnings += why_not[run]
+            if found is not None:
+                rows.append(_Row(found.ranks, (samples or found.ranks) * 1e9 / found.step_ns, run, found))
+    if samples:
+        return rows, _GIVEN_SAMPLES.format(counted(samples, "sample"))
+    if rates and not logged:
+        warnings.append("not every run has a training log with a throughput, so device steps are compared")
+    return rows, _LOGGED_SAMPLES if logged else _RANK_STEPS
 
 
 def scaling_of(throughputs: Mapping[int, float], remarks: Sequence[str] = (), note: str = "") -> Answer:
@@ -141,8 +178,8 @@ def _answer(rows: Sequence[_Row], lost: Mapping[int, Mapping[str, int]], warning
     findings: list[Finding] = []
     for row in rows:
         share = row.efficiency(rows[0]) if len(rows) > 1 else None
-        run, step_ns = (row.steps.run, row.steps.step_ns) if row.steps is not None else (None, None)
-        told.append((row.ranks, _rounded(row), share, run, step_ns, None if share is None else 1 - share))
+        step_ns = None if row.steps is None else row.steps.step_ns
+        told.append((row.ranks, _rounded(row), share, row.run, step_ns, None if share is None else 1 - share))
         # 0.8 itself is no finding, although a quotient of decimals may be a hair less.
         if share is not None and round(share, 12) < LEAST_EFFICIENCY:
             findings.append(_finding(row, rows[0], share, lost.get(row.ranks, {})))
@@ -161,7 +198,7 @@ def _answer(rows: Sequence[_Row], lost: Mapping[int, Mapping[str, int]], warning
 
 
 def _rounded(row: _Row) -> float:
-    return row.throughput if row.steps is None else float(f"{row.throughput:.{_DIGITS}g}")
+    return row.throughput if row.run is None else float(f"{row.throughput:.{_DIGITS}g}")
 
 
 def _finding(row: _Row, base: _Row, share: float, lost: Mapping[str, int]) -> Finding:
@@ -242,23 +279,23 @@ def _why_not(devices: Sequence[DeviceOfCapture], answer: Answer, ranks: int) -> 
     return answer.warnings[0] if answer.warnings else "it has no steps; give --step-range"
 
 
-def _fastest(found: Sequence[_Steps], warnings: list[str]) -> list[_Steps]:
+def _fastest(found: Sequence[_Row], warnings: list[str]) -> list[_Row]:
     """The fastest run for each number of ranks, the fewest first; of equal ones the oldest."""
     out = []
     for ranks in sorted({each.ranks for each in found}):
         same = [each for each in found if each.ranks == ranks]
-        out.append(min(same, key=lambda each: each.step_ns))
+        out.append(max(same, key=lambda each: each.throughput))
         if len(same) > 1:
-            others = ", ".join(each.run for each in same if each is not out[-1])
+            others = ", ".join(str(each.run) for each in same if each is not out[-1])
             warnings.append(
                 f"several runs have {counted(ranks, 'rank')}: {out[-1].run}, the fastest, is taken, not {others}"
             )
     return out
 
 
-def _alone(scope: Scope, found: Sequence[_Steps]) -> str:
+def _alone(scope: Scope, found: Sequence[_Row]) -> str:
     """Why there is nothing to compare, and what to do."""
-    if not scope.devices:
+    if not scope.devices and not found:
         return nothing_selected(scope)
     if scope.selection.run not in (None, "all"):
         return f"run {scope.selection.run} alone has nothing to compare with; --run all compares all runs of the store"

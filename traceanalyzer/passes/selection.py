@@ -6,6 +6,8 @@ from traceanalyzer.errors import UsageError
 
 GROUPINGS = ("cause", "stack", "function", "range", "thread", "step", "rank")
 """What idle time can be grouped by."""
+OPERATOR_GROUPINGS = ("shape", "module")
+"""What operators can be grouped by, in place of their names alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,8 +16,10 @@ class Selection:
 
     `run` None is the newest run, "all" every run. `ranks`, `steps` None are all. `window_ns` counts from the first
     operation of each file, half open. `warmup` None finds the warm-up steps itself. `top` 0 lists all rows. Of idle
-    time `under` keeps what has a matching frame on its stack, and `by` says what it is grouped by. `align` says what
-    puts the clocks of ranks on one. `metric` keeps the metrics with a matching name, `peaks` names a file of peaks.
+    time `under` keeps what has a matching frame on its stack, and `by` says what it, or operators, are grouped
+    by. `align` says what puts the clocks of ranks on one. `metric` keeps the metrics with a matching name, `peaks`
+    names a file of peaks. `split` says whose parts a summary has.
+    `samples_per_step` is how many samples all ranks together work on in a step.
     """
 
     run: str | None = None
@@ -34,11 +38,16 @@ class Selection:
     align: str = "collectives"
     metric: str | None = None
     peaks: str | None = None
+    split: str | None = None
+    samples_per_step: int | None = None
     top: int = 20
 
 
 ALIGNMENTS = ("collectives", "utc", "none")
 """What puts the clocks of ranks on one: the ends of collectives, the time of day of the files, or nothing."""
+
+SPLITS = ("ledger", "tensorboard")
+"""What a summary is made of: groups of the ledger's categories, or the parts of TensorBoard's profiler plugin."""
 
 MOST_DIGITS = 18
 """Digits of a number that surely fits into 64 bits."""

@@ -19,7 +19,7 @@ _NONE = re.compile(
     r"|insufficient permissions?|function not found|requested functionality has been deprecated",
     re.IGNORECASE,
 )
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|0x[0-9a-f]+", re.IGNORECASE)
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?|0x[0-9a-f]+", re.IGNORECASE)
 _INTEGERS = {"device": np.int32, "process": np.int64, "t_ns": np.int64, "tick": np.int64}
 
 
@@ -39,7 +39,10 @@ def number(text: str) -> float | None:
     bare = text.strip()
     if not _NUMBER.fullmatch(bare):
         return None
-    value = float(int(bare, 16)) if bare[:2].lower() == "0x" else float(bare)
+    try:
+        value = float(int(bare, 16)) if bare[:2].lower() == "0x" else float(bare)
+    except OverflowError:
+        return None
     return value if math.isfinite(value) else None
 
 

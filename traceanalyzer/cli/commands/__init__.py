@@ -27,13 +27,17 @@ GROUPS = ("Start", "Where time goes", "GPU", "Ranks", "Compare", "Data")
 """Groups of `--help` in their order; those without a command are not shown."""
 
 COMMANDS = (
+    Entry("checkup", "Start", "What limits the job, what it costs a step, what to change first."),
     Entry("ingest", "Start", "Read trace files into the store."),
     Entry("demo", "Start", "Read the bundled sample traces and show what can be asked."),
     Entry("howto", "Start", "How to capture what the questions need: nsys, torch, ncu and others."),
+    Entry("summary", "Where time goes", "What a step consists of, in few parts."),
     Entry("gaps", "Where time goes", "Why the GPUs were idle, down to the line of Python."),
     Entry("ledger", "Where time goes", "Every nanosecond of every device in exactly one category."),
-    Entry("steps", "Where time goes", "Duration, busy and idle time of each step."),
+    Entry("steps", "Where time goes", "Duration, busy and idle time of each step, and pauses that recur."),
     Entry("ranges", "Where time goes", "Host, busy and idle time of annotations and NVTX ranges."),
+    Entry("ops", "Where time goes", "Operators by name, shape, module: self and total time."),
+    Entry("memory", "Where time goes", "Memory of the GPUs: peak, what holds it, and what grows."),
     Entry("kernels", "GPU", "Which kernels take the time, and how fast the copies are."),
     Entry("streams", "GPU", "How busy the streams are, and what runs at the same time."),
     Entry("launches", "GPU", "How long launches take to start, and how many wait in the queue."),

@@ -18,6 +18,8 @@ TOP = 3
 
 SAMPLES = "sample_traces"
 PROGRAM = "traceanalyzer"
+_TRACES = "*.gz"
+"""Traces are packed; folders without one show other formats, and are no jobs."""
 _STORE = "./traceanalyzer.duckdb"
 
 
@@ -37,7 +39,7 @@ def command(quiet: bool) -> None:
     from traceanalyzer.traceset import open as open_store
 
     folder = sample_folder()
-    jobs = sorted(path for path in folder.iterdir() if path.is_dir())
+    jobs = sorted(path for path in folder.iterdir() if path.is_dir() and any(path.glob(_TRACES)))
     if not jobs:
         raise SourceError(folder, "holds no sample traces", "install traceanalyzer again")
     with tempfile.TemporaryDirectory(prefix="traceanalyzer-demo-") as temporary:

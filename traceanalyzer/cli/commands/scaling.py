@@ -7,11 +7,11 @@ import click
 
 from traceanalyzer.cli.ask import answer_question, show
 from traceanalyzer.cli.options import Asked, question_options
-from traceanalyzer.errors import UsageError
+from traceanalyzer.errors import SourceError, UsageError
 
 
 @click.command("scaling")
-@question_options(without=("rank", "device", "lane", "user_code"), every_run=True)
+@question_options(without=("rank", "device", "lane", "user_code"), plus=("samples_per_step",), every_run=True)
 def command(asked: Asked) -> None:
     """How well throughput grows with the ranks, and what is lost.
 
@@ -22,6 +22,9 @@ def command(asked: Asked) -> None:
     tells how well a job scales where every rank does the same work in each run (weak scaling). What a step takes
     longer for is told by category of the ledger.
 
+    Where every run has a training log that tells samples per second (traceanalyzer ingest train.csv --run NAME), these
+    are compared instead; with --samples-per-step N, the samples of a step by its device step.
+
     From measured throughputs: a CSV file with the header ranks,throughput, and one row for each number of ranks.
 
     \b
@@ -31,6 +34,7 @@ def command(asked: Asked) -> None:
     Examples:
       traceanalyzer scaling throughput.csv       # from measured throughputs
       traceanalyzer scaling                      # all runs of the store
+      traceanalyzer scaling --samples-per-step 1024      # samples per second, where the global batch is the same
       traceanalyzer scaling --table lost --format csv    # what a step takes longer for
     """
     file = _throughputs(asked)
@@ -49,7 +53,7 @@ def _throughputs(asked: Asked) -> Path | None:
         return None
     from traceanalyzer.sources.throughputs import holds_throughputs
 
-    files = [path for path in asked.traces if holds_throughputs(path)]
+    files = [path for path in asked.traces if holds_throughputs(path) and not _is_read(path)]
     if not files:
         return None
     if len(asked.traces) > 1:
@@ -60,3 +64,14 @@ def _throughputs(asked: Asked) -> Path | None:
         option = chosen[0].replace("_", "-")
         raise UsageError(f"--{option}: a file of throughputs has nothing to select by it; leave it out")
     return files[0]
+
+
+def _is_read(path: Path) -> bool:
+    """Whether a file is one that can be ingested, such as a training log in CSV."""
+    from traceanalyzer.ingestion import recognise
+    from traceanalyzer.sources.files import TraceFile
+
+    try:
+        return recognise(TraceFile(path)) is not None
+    except SourceError:
+        return False

@@ -3,6 +3,7 @@
 import html
 from collections.abc import Sequence
 
+from traceanalyzer.cli.render.card import card
 from traceanalyzer.cli.render.heat import heat_map
 from traceanalyzer.cli.render.layout import Kind, Shown, are_figures, fit, fitted, laid_out, plain, wrapped
 from traceanalyzer.cli.render.text import cell, heading, printable, width_of
@@ -39,6 +40,8 @@ def as_terminal(
     heat = view_of(answer).heat
     if table is None and heat is not None and heat[0] in answer.tables:
         parts.append(heat_map(answer.tables[heat[0]], heat[1], width))
+    if table is None and view_of(answer).is_card:
+        parts.insert(2, card(answer, width))
     if table is None:
         parts.append("\n".join(_sentence(f"- {finding.text}", room, "  ") for finding in answer.findings))
         parts.append(_hints(answer, inputs, room) if hints else "")

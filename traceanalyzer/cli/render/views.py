@@ -17,7 +17,8 @@ class View:
     names columns that are shown only where a value is not zero or false. `hints` are commands worth running next.
     `heat` names a table of ranks and steps, and its column that is drawn as a heat map. `hidden` names columns that
     are left out of tables which are shown whole, unless they tell rows apart. `unless_empty` names tables that are
-    shown only where they have rows, or no table has any.
+    shown only where they have rows, or no table has any. `is_card` says that what is behind each row of the first table
+    is told beneath it.
     """
 
     shown: tuple[str, ...] = ()
@@ -30,9 +31,10 @@ class View:
     heat: tuple[str, str] | None = None
     hidden: frozenset[str] = frozenset()
     unless_empty: frozenset[str] = frozenset()
+    is_card: bool = False
 
 
-SENTENCES = frozenset({"reason", "text", "note"})
+SENTENCES = frozenset({"reason", "text", "note", "title", "question", "capture_command"})
 """Columns of sentences, which wrap where they do not fit; other text is names, which are shortened."""
 
 WHEN_SEVERAL = frozenset({"run", "capture", "process", "other_process", "group"})
@@ -41,7 +43,32 @@ WHEN_SEVERAL = frozenset({"run", "capture", "process", "other_process", "group"}
 _TELLING = ("run", "rank", "device")
 """Columns that people know a device by; where these tell the rows apart, the number of the capture is noise."""
 
+_OPERATOR_COLUMNS = (
+    "device_self_ns",
+    "device_share",
+    "device_total_ns",
+    "host_self_ns",
+    "host_share",
+    "host_total_ns",
+    "calls",
+    "host_mean_ns",
+    "n_ops",
+)
+
 VIEWS = {
+    "checkup": View(
+        shown=("verdicts", "next", "environment"),
+        columns={"verdicts": ("order", "verdict", "cost_ns", "share", "confidence", "title")},
+        unless_empty=frozenset({"next", "environment"}),
+        is_card=True,
+        hints=(
+            ("traceanalyzer gaps", "why the GPUs were idle, down to the line of Python"),
+            (
+                "traceanalyzer checkup --table charges",
+                "what each verdict is charged with: the ledger of the steps, cut",
+            ),
+        ),
+    ),
     "ingest": View(
         columns={
             "files": (
@@ -155,6 +182,18 @@ VIEWS = {
             ("traceanalyzer steps", "which steps lose the time"),
         ),
     ),
+    "summary": View(
+        columns={
+            "summary": ("run", "capture", "rank", "device", "part", "per_step_ns", "share", "ns", "categories"),
+        },
+        spare={"summary": ("ns",)},
+        hints=(
+            ("traceanalyzer gaps", "why the GPUs were idle, down to the line of Python"),
+            ("traceanalyzer ledger", "the categories that the parts are made of"),
+            ("traceanalyzer steps", "which steps take longer, and what pauses recur"),
+            ("traceanalyzer kernels", "what the compute is, and what limits it"),
+        ),
+    ),
     "ledger": View(
         shown=("totals",),
         columns={
@@ -167,7 +206,21 @@ VIEWS = {
         ),
     ),
     "steps": View(
+        shown=("steps", "pauses"),
         columns={
+            "pauses": (
+                "capture",
+                "rank",
+                "device",
+                "kind",
+                "period_steps",
+                "n_pauses",
+                "excess_ns",
+                "cost_ns",
+                "cause",
+                "blame",
+                "steps",
+            ),
             "steps": (
                 "capture",
                 "rank",
@@ -175,6 +228,7 @@ VIEWS = {
                 "step",
                 "warmup",
                 "incomplete",
+                "outlier",
                 "duration_ns",
                 "device_duration_ns",
                 "busy_ns",
@@ -182,9 +236,12 @@ VIEWS = {
                 "compute_ns",
                 "communication_ns",
                 "exposed_communication_ns",
-            )
+            ),
         },
-        marks=frozenset({"warmup", "incomplete"}),
+        marks=frozenset({"warmup", "incomplete", "outlier"}),
+        spare={"steps": ("communication_ns", "compute_ns"), "pauses": ("cause", "n_pauses")},
+        unless_empty=frozenset({"steps", "pauses"}),
+        nulls={"period_steps": "irregular"},
         hints=(("traceanalyzer gaps --steps A-B", "why the GPUs were idle in some of them"),),
     ),
     "ranges": View(
@@ -192,6 +249,62 @@ VIEWS = {
             "ranges": ("capture", "rank", "range", "calls", "host_ns", "busy_ns", "idle_ns", "n_ops"),
         },
         hints=(("traceanalyzer gaps --under RANGE", "why the GPUs were idle inside of one"),),
+    ),
+    "ops": View(
+        shown=("ops",),
+        columns={
+            "ops": ("capture", "rank", *_OPERATOR_COLUMNS, "op"),
+            "by_shape": ("capture", "rank", *_OPERATOR_COLUMNS, "op", "shapes"),
+            "by_module": ("capture", "rank", *_OPERATOR_COLUMNS, "module"),
+        },
+        beneath={"by_shape": "shapes"},
+        spare=dict.fromkeys(("ops", "by_shape", "by_module"), ("host_mean_ns", "n_ops", "host_share")),
+        hints=(
+            ("traceanalyzer ops --by shape", "the same by shapes of inputs"),
+            ("traceanalyzer ops --by module", "modules (nn.Module) in their place"),
+            ("traceanalyzer kernels", "the kernels behind the device time"),
+        ),
+    ),
+    "memory": View(
+        shown=("memory", "growth", "growing", "peak"),
+        columns={
+            "memory": (
+                "capture",
+                "rank",
+                "device",
+                "peak_allocated_bytes",
+                "peak_reserved_bytes",
+                "fragmentation_bytes",
+                "card_bytes",
+                "card_share",
+                "growth_bytes_per_step",
+                "n_growing",
+                "n_steps",
+                "steps_to_full",
+            ),
+            "growth": ("capture", "rank", "device", "step", "warmup", "bytes", "change_bytes"),
+            "growing": (
+                "capture",
+                "rank",
+                "device",
+                "bytes_per_step",
+                "n_steps",
+                "n_allocations",
+                "op",
+                "blame",
+                "next_call",
+                "stack",
+            ),
+            "peak": ("capture", "rank", "device", "bytes", "share", "n_allocations", "part", "op", "blame", "stack"),
+        },
+        beneath={"peak": "stack", "growing": "stack"},
+        nulls={"stack": "(no stack)"},
+        marks=frozenset({"warmup"}),
+        unless_empty=frozenset({"growth", "growing"}),
+        hints=(
+            ("traceanalyzer memory --table curve", "memory over time"),
+            ("traceanalyzer memory --table peak --top 0", "everything that holds memory at the peak"),
+        ),
     ),
     "collectives": View(
         shown=("collectives", "clocks", "bandwidth"),
@@ -550,6 +663,10 @@ def view_of(answer: Answer) -> View:
             return replace(view, shown=_OF_TELEMETRY_TABLES) if len(answer.tables.get("telemetry", ())) else view
     if answer.command == "throughput" and not len(answer.tables.get("operators", ())):
         return replace(VIEWS["throughput"], hints=VIEWS["throughput"].hints[:1])
+    if answer.command == "ops":
+        by = answer.default_table.replace("_", " ")
+        hints = tuple(hint for hint in VIEWS["ops"].hints if not hint[0].endswith(by))
+        return replace(VIEWS["ops"], shown=(answer.default_table,), hints=hints)
     return VIEWS.get(answer.command, View())
 
 

@@ -27,12 +27,17 @@ ONE_THING = 0.5
 class Reason:
     """What a late rank does more of: a sentence, and where it is idle time the stack that holds most of it.
 
-    `covers` is the share of the excess that this explains.
+    `part` is what it does more of: idle, compute or copy, by `more_ns` in a step in which it is late; `cause` and
+    `blame` are those of most of that, where it is idle time. `covers` is the share of the excess that this explains.
     """
 
     text: str
+    part: str
+    more_ns: int
     stack: list[str] | None = None
     covers: float = 1.0
+    cause: Cause | None = None
+    blame: str | None = None
 
 
 def reason_of(scope: Scope, tree: StackTree, found: RankSteps, late: Straggler) -> Reason:
@@ -57,7 +62,8 @@ def reason_of(scope: Scope, tree: StackTree, found: RankSteps, late: Straggler) 
         return _idle(scope, tree, devices, steps, more[part], late.excess_ns)
     if part == "compute":
         return _compute(scope, devices, steps, more[part])
-    return Reason(f"copies that no kernel hides take {_time(more[part])} more than on other ranks")
+    text = f"copies that no kernel hides take {_time(more[part])} more than on other ranks"
+    return Reason(text, part, round(more[part]))
 
 
 def _idle(
@@ -71,7 +77,8 @@ def _idle(
     own, usual = (_idle_by_subject(scope, tree, device, steps) for device in devices)
     gain = {key: ns - usual.get(key, (0, -1))[0] for key, (ns, _) in own.items()}
     if not gain:
-        return Reason(f"its device is idle for {_time(more_ns)} more than those of other ranks")
+        text = f"its device is idle for {_time(more_ns)} more than those of other ranks"
+        return Reason(text, "idle", round(more_ns))
     cause, label = max(gain, key=lambda key: (gain[key], key))
     blame = tree.labels[label].text if label >= 0 else None
     words = WORDS[Cause(cause)]
@@ -80,7 +87,8 @@ def _idle(
     covers = gain[cause, label] / len(steps) / max(excess_ns, 1)
     if covers < ONE_THING:
         text = f"idle for {_time(more_ns)} more than other ranks, in many small pieces; most of all {where}"
-    return Reason(text, tree.frames(own[cause, label][1]), covers)
+    stack = tree.frames(own[cause, label][1])
+    return Reason(text, "idle", round(more_ns), stack, covers, Cause(cause), blame)
 
 
 def _idle_by_subject(
@@ -112,7 +120,7 @@ def _compute(scope: Scope, devices: tuple[DeviceOfCapture, DeviceOfCapture], ste
     own, usual = (_kernels(scope, device, steps) for device in devices)
     calls, others = (sum(count for count, _ in kernels.values()) for kernels in (own, usual))
     if not own:
-        return Reason(f"compute takes {_time(more_ns)} more than on other ranks")
+        return Reason(f"compute takes {_time(more_ns)} more than on other ranks", "compute", round(more_ns))
     more = {name: ns - usual.get(name, (0, 0))[1] for name, (_, ns) in own.items()}
     name = max(more, key=lambda key: (more[key], key))
     count, ns = own[name]
@@ -126,7 +134,7 @@ def _compute(scope: Scope, devices: tuple[DeviceOfCapture, DeviceOfCapture], ste
         text += f"the same kernels take longer; most of all {name}, {times:.2f} times as long"
     else:
         text += f"as many kernels, but others, as for other sizes; most of the time is of {name}"
-    return Reason(text)
+    return Reason(text, "compute", round(more_ns))
 
 
 def _kernels(scope: Scope, device: DeviceOfCapture, steps: Ints) -> dict[str, tuple[int, int]]:

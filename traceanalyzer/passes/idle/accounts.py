@@ -156,12 +156,11 @@ class DeviceAccount:
         by_call = {key - 1: idle for key, idle, _ in self._by_call.rows()}
         if not by_call:
             return None
-        drained = self.part.attribution.refill.drained
-        if self.n_steps > 0:
-            drained = drained & self.counted[self._step_of_gap]
+        among = self.counted[self._step_of_gap] if self.n_steps > 0 else None
+        n_calls = self.part.attribution.refill.n_calls(among)
         each = max(self.n_steps, 1)
         call = max(by_call, key=lambda node: (by_call[node], -node))
-        return Refilled(sum(by_call.values()) / each, int(drained.sum()) / each, call)
+        return Refilled(sum(by_call.values()) / each, n_calls / each, call)
 
     def mostly_in(self, cause: int) -> str | None:
         """The range that holds most of what has a cause and no blame, if it holds half of it: its innermost one."""

@@ -55,17 +55,18 @@ def _row(device: DeviceOfCapture, found: OperatorWork, estimates: Estimates, who
     )
 
 
-def shapes_of(args: str | None) -> str | None:
-    """The shapes of an operator's inputs, as text: `8192x4096, 4096x4096`."""
+def shapes_of(args: str | None, longest: int = _LONGEST) -> str | None:
+    """The shapes of an operator's inputs, as text of at most so many characters: `8192x4096, 4096x4096`."""
     try:
-        dims = json.loads(args or "{}").get("Input Dims")
+        recorded = json.loads(args or "{}")
+        dims = recorded.get("Input Dims", recorded.get("Input dims"))  # the latter in 2020
     except (ValueError, AttributeError, RecursionError):
         return None
     if not isinstance(dims, list):
         return None
     texts = [_shape(one) for one in dims if one]
     whole = ", ".join(texts) or "scalars"
-    return whole if len(whole) <= _LONGEST else f"{whole[:_LONGEST]}..."
+    return whole if len(whole) <= longest else f"{whole[:longest]}..."
 
 
 def _shape(dims: object) -> str:

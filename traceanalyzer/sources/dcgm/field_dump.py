@@ -1,7 +1,5 @@
 """Long tables of field values with their times, as small programs on DCGM's API write them."""
 
-import csv
-
 from traceanalyzer.schema.sink import Sink
 from traceanalyzer.sources.dcgm.fields import RATIO, unit_of
 from traceanalyzer.sources.dcgm.values import NotAValueError, value_of
@@ -19,11 +17,12 @@ def read_field_dump(file: TraceFile, sink: Sink) -> int:
     torn = above_one = 0
     where: list[int] = []
     held: list[str] | None = None
-    for row in csv.reader(line.replace("\0", "\ufffd") for line in lines):
-        cells = [cell.strip() for cell in row]
+    for line in lines:
+        cells = [cell.strip().strip('"') for cell in line.split(",")]
         if not where:
             names = [cell.lower() for cell in cells]
-            where = [names.index(name) for name in COLUMNS]
+            where = [names.index(name) for name in COLUMNS if name in names]
+            where = where if len(where) == len(COLUMNS) else []
             continue
         if held is not None:
             ratio = _write(held, samples, devices)

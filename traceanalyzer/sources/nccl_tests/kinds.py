@@ -39,5 +39,5 @@ def kind_in(line: str) -> str | None:
 
 def kind_in_name(name: str) -> str | None:
     """The collective that the name of a file tells."""
-    found = {_KINDS[each] for each in _IN_FILE_NAME.findall(name.lower())}
+    found = {_KINDS[each] for each in _IN_FILE_NAME.findall(name.lower().replace("-", "_"))}
     return found.pop() if len(found) == 1 else None

@@ -8,8 +8,8 @@ from traceanalyzer.sources.telemetry import is_missing, number
 _HEADER = re.compile(r"#\s*size\s+count\s+type\b(.*)")
 _TAGS = re.compile(r"\[\d+(?:,\d+)?\]<\w+>:|\[\d+\]")
 """What launchers put before lines, and between the columns where they tag each write: `[1,0]<stdout>:`, `[0]`."""
-_LABEL = re.compile(r"^\s*[\w.-]+:(?=\s|#|$)")
-"""Label of a line: the rank of `srun --label`, the host of pdsh."""
+_LABEL = re.compile(r"^\s*(?:(?:>\s?)+|[\w.-]+:(?=\s|#|$))")
+"""Label of a line: the rank of `srun --label`, the host of pdsh, the mark of a quotation."""
 _DTYPE = re.compile(r"u?int(?:8|32|64)?|char|uchar|half|float|double|bfloat16|bf16|fp16|f(?:p|loat)?8_?e[45]m[23]\w*")
 _WHOLE = re.compile(r"-?\d{1,19}")
 TIMES = ("time", "cputime")
@@ -50,14 +50,14 @@ def without_tags(line: str) -> str:
     return _LABEL.sub("", _TAGS.sub(" ", line), count=1)
 
 
-def columns_of(line: str) -> tuple[str, ...] | None:
-    """Names of the columns from the first time on, if a line is the header of a table."""
+def columns_of(line: str) -> tuple[int, tuple[str, ...]] | None:
+    """How many columns stand before the first time, and the names from there on, if a line is a table's header."""
     found = _HEADER.search(line)
     if found is None:
         return None
     names = found[1].split()
     first = next((k for k, name in enumerate(names) if name in TIMES), None)
-    return None if first is None else tuple(names[first:])
+    return None if first is None else (first + 3, tuple(names[first:]))
 
 
 def is_row(cells: list[str]) -> bool:
@@ -70,14 +70,18 @@ def is_row(cells: list[str]) -> bool:
     )
 
 
-def row_of(cells: list[str], columns: tuple[str, ...]) -> Row | None:
-    """The row that cells hold under columns; None where it is torn or does not fit."""
+def row_of(cells: list[str], columns: tuple[str, ...], usual: int = 5) -> Row | None:
+    """The row that cells hold under columns; None where it is torn or does not fit.
+
+    `usual` is how many cells stand before the first time. Operations without a reduction leave one out; so may a torn
+    row, of which the others then stand under the wrong names. Bandwidths tell which it is.
+    """
     stamped = columns[-1:] == ("timestamp",)
     names = columns[:-1] if stamped else columns
     stamp = " ".join(cells[-2:]) if stamped else None
     cells = cells[:-2] if stamped else cells
     left, right = cells[: len(cells) - len(names)], cells[len(cells) - len(names) :]
-    if not 3 <= len(left) <= 5 or len(right) != len(names) or int(left[0]) < 0 or int(left[1]) < 0:
+    if not 3 <= len(left) <= usual or len(right) != len(names) or int(left[0]) < 0 or int(left[1]) < 0:
         return None
     redop = next((cell for cell in left[3:] if not _WHOLE.fullmatch(cell)), None)
     root = next((int(cell) for cell in left[3:] if _WHOLE.fullmatch(cell)), None)
@@ -92,7 +96,8 @@ def row_of(cells: list[str], columns: tuple[str, ...]) -> Row | None:
             return None
         metric, unit = METRICS.get(name, (name, None))
         values.append((metric, unit, value, None if name == "#iters" else measurement))
-    return Row(int(left[0]), left[2], None if redop == "none" else redop, root, tuple(values), stamp)
+    row = Row(int(left[0]), left[2], None if redop == "none" else redop, root, tuple(values), stamp)
+    return row if len(left) == usual or fits(row) else None
 
 
 def fits(row: Row) -> bool:
@@ -102,8 +107,10 @@ def fits(row: Row) -> bool:
         found.setdefault(measurement, {})[metric] = value
     for values in found.values():
         time, bandwidth = values.get("time"), values.get("algbw")
+        if time is not None and time < 0:
+            return False
         if time is not None and bandwidth is not None and time > 0:
             expected = row.size / time / 1000
-            if abs(expected - bandwidth) > max(_ROUNDED, _MOST_OFF * expected):
+            if abs(expected - bandwidth) > max(_ROUNDED, (_MOST_OFF + _ROUNDED / time) * expected):
                 return False
     return True

@@ -32,6 +32,7 @@ class TextOutput:
         self._file, self._sink = file, sink
         self._samples, self._environment = Samples(sink), Environment(sink)
         self._columns: tuple[str, ...] | None = None
+        self._usual = 5
         self._places: list[str] = []
         self._kind: str | None = None
         self._kind_of_file = kind_in_name(file.path.name)
@@ -60,11 +61,11 @@ class TextOutput:
         return self._rows
 
     def _last(self, line: str, cut: bool) -> None:
-        if cut and is_row(without_tags(line).split()):
+        if not cut:
+            self._line(line)
+        elif is_row(without_tags(line).split()):
             self._sink.facts.whole = False
             self._sink.note("truncated", "The last row has no end and was left out: a part of it may be missing.")
-        else:
-            self._line(line)
 
     def _note(self) -> None:
         note = self._sink.note
@@ -85,10 +86,10 @@ class TextOutput:
         if is_row(cells):
             self._row(cells)
             return
-        columns = columns_of(plain)
-        if columns is not None:
-            self._columns = columns
-            if sum(name in TIMES for name in columns) == len(_BOTH):
+        header = columns_of(plain)
+        if header is not None:
+            self._usual, self._columns = header
+            if sum(name in TIMES for name in self._columns) == len(_BOTH):
                 self._places = list(_BOTH)
             self._begin_table()
         elif "#" in plain:
@@ -124,7 +125,7 @@ class TextOutput:
         self._devices.setdefault(device, name)
 
     def _row(self, cells: list[str]) -> None:
-        row = row_of(cells, self._columns or USUAL)
+        row = row_of(cells, self._columns or USUAL, self._usual)
         if row is None or (self._columns is None and not fits(row)):
             self._torn += 1
             return

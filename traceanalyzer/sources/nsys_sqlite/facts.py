@@ -27,6 +27,15 @@ _SETTINGS = (
     "PYTHON_BACKTRACE_SAMPLING_OPTIONS:COLLECT_SAMPLES",
     "PYTHON_BACKTRACE_SAMPLING_OPTIONS:SAMPLING_RATE",
 )
+_MACHINE = {
+    "CpuCores": "cpu_cores",
+    "CpuDescription": "cpu",
+    "OsDescription": "os",
+    "NvDriverVersion": "driver_version",
+    "CudaDriverVersion": "cuda_driver_version",
+}
+"""Facts of the host that are kept, by nsys's names for them."""
+_LONGEST_FACT = 80
 _SETTING_VALUE = re.compile(r"[A-Za-z0-9_.\-]{1,40}")
 _FOLDERS = re.compile(r"(?:/[^\s/'\":,]+)+/")
 _STANDING = re.compile(r"Not all .* events might have been collected")
@@ -49,6 +58,7 @@ def read_metadata(capture: Capture) -> dict[str, str]:
     facts.host = next((v for v in host if v), None)
     epoch = [v for (v,) in database.rows("TARGET_INFO_SESSION_START_TIME", "utcEpochNs") if isinstance(v, int)]
     facts.utc_offset_ns = next(iter(epoch), None)
+    _keep_machine(capture)
     environment = _environment(capture)
     _keep_settings(capture, captured, environment)
     shift = exported.get("EXPORT_PARAM_TIME_SHIFT", "0")
@@ -60,6 +70,17 @@ def read_metadata(capture: Capture) -> dict[str, str]:
             severity=Severity.INFO,
         )
     return environment
+
+
+def _keep_machine(capture: Capture) -> None:
+    """Keep what the host is: processors, system, driver. Names of users and folders are not among that."""
+    found = {
+        _MACHINE[name]: value
+        for name, value in _pairs(capture, "TARGET_INFO_SYSTEM_ENV").items()
+        if name in _MACHINE and 0 < len(value) <= _LONGEST_FACT
+    }
+    if found:
+        capture.facts.metadata["machine"] = found
 
 
 def _pairs(capture: Capture, table: str) -> dict[str, str]:

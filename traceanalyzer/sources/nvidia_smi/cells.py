@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from traceanalyzer.sources.telemetry import is_missing, number
 
 NAN = math.nan
-_WITH_UNIT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))\s*([A-Za-z%°][\w/%()°]*)")
+_WITH_UNIT = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))\s*([A-Za-z%°][\w/%()°]*)")
 _STATES = {"active": 1.0, "not active": 0.0}
 _P_STATE = re.compile(r"[Pp](\d{1,2})")
 _MOST_KEPT = 100_000

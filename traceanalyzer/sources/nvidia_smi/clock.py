@@ -22,6 +22,8 @@ _COMPACT = re.compile(r"(\d{4})(\d{2})(\d{2})")
 _MONTHS = {"JanFebMarAprMayJunJulAugSepOctNovDec"[3 * k : 3 * k + 3]: k + 1 for k in range(12)}
 _UNIX_DIGITS = {9: _SECOND, 10: _SECOND, 12: 10**6, 13: 10**6, 15: 10**3, 16: 10**3, 18: 1, 19: 1}
 _HALF_DAY = _DAY // 2
+_FARTHEST = 1 << 62
+_LONGEST = 64
 
 
 class Clock:
@@ -40,7 +42,9 @@ class Clock:
 
     def learn(self, texts: Sequence[str]) -> None:
         """Finds out from some times whether the day stands before the month, where the year stands last."""
-        pairs = [(int(m[1]), int(m[2])) for m in map(_DAY_FIRST.match, map(str.strip, texts)) if m]
+        pairs = [
+            (int(m[1]), int(m[2])) for m in map(_DAY_FIRST.match, (t.strip() for t in texts if len(t) <= _LONGEST)) if m
+        ]
         if not pairs:
             return
         first, second = {a for a, _ in pairs}, {b for _, b in pairs}
@@ -53,7 +57,10 @@ class Clock:
 
     def moment(self, text: str) -> int | None:
         """A date with a time, or seconds since 1970; None for anything else."""
-        text = text.strip()
+        instant = self._moment(text.strip()) if len(text) <= _LONGEST else None
+        return instant if instant is not None and abs(instant) < _FARTHEST else None
+
+    def _moment(self, text: str) -> int | None:
         if m := _MOMENT.fullmatch(text):
             key = (m["a"], m["b"], m["c"])
             if key not in self._days:
@@ -74,7 +81,7 @@ class Clock:
 
     def of_day(self, day: str | None, time: str) -> int | None:
         """A time in a column of its own, with its date (YYYYMMDD) in another, if there is one."""
-        m = _TIME_ONLY.fullmatch(time.strip())
+        m = _TIME_ONLY.fullmatch(time.strip()) if len(time) <= _LONGEST else None
         since = None if m is None else _since_midnight(m)
         if since is None:
             return None
@@ -82,7 +89,8 @@ class Clock:
             self._local = True
             whole = _COMPACT.fullmatch(day.strip())
             number = None if whole is None else _ordinal(whole[1], int(whole[2]), whole[3])
-            return None if number is None else number * _DAY + since
+            instant = None if number is None else number * _DAY + since
+            return instant if instant is not None and abs(instant) < _FARTHEST else None
         self._dateless = True
         if self._last_of_day - since > _HALF_DAY:
             self._passed += 1

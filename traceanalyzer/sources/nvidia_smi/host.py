@@ -8,9 +8,12 @@ from traceanalyzer.sources.nvidia_smi.clock import Clock
 from traceanalyzer.sources.telemetry import Samples
 
 MOST_DEVICES = 4096
+LONGEST_LINE = 4096
+"""Characters of a line of what nvidia-smi prints for people; longer ones are none of it."""
 LAST_VALUE_CUT = "The last row has no end: its last value is left out."
 _BUS = re.compile(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})\.([0-9a-f])", re.IGNORECASE)
 _MIB = 1 << 20
+_COUNT = re.compile(r"[0-9]{1,5}")
 
 
 class _Device:
@@ -75,7 +78,7 @@ class Host:
         """A fact of the host, such as its driver; the first one said holds."""
         self.said += 1
         counts = name == "gpu_count" and isinstance(value, str)
-        self._environment.setdefault(name, int(value) if counts and str(value).isdigit() else value)
+        self._environment.setdefault(name, int(value) if counts and _COUNT.fullmatch(str(value)) else value)
 
     @property
     def is_empty(self) -> bool:

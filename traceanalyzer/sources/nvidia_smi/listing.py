@@ -3,7 +3,7 @@
 import re
 
 from traceanalyzer.sources.nvidia_smi.cells import with_unit
-from traceanalyzer.sources.nvidia_smi.host import Host
+from traceanalyzer.sources.nvidia_smi.host import LONGEST_LINE, Host
 from traceanalyzer.sources.telemetry import Sample
 
 GPU = re.compile(r"GPU (\d{1,5}): (.+?) \(UUID: ([\w-]+)\)\s*")
@@ -15,6 +15,7 @@ class Listing:
     """One list, with what stands below each GPU."""
 
     is_table = False
+    longest_line = LONGEST_LINE
 
     def __init__(self, host: Host) -> None:
         self._host = host

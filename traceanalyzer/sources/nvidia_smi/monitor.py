@@ -7,11 +7,12 @@ import numpy as np
 from traceanalyzer.sources.nvidia_smi.cells import UNIT_OF_MONITOR, Numbers
 from traceanalyzer.sources.nvidia_smi.host import LAST_VALUE_CUT, Host
 from traceanalyzer.sources.telemetry import Sample, is_missing
+from traceanalyzer.sources.text_lines import LONGEST_LINE as LONGEST_OF_ALL
 
 HEADER = re.compile(r"#\s*(?:date[\s,]+)?(?:time[\s,]+)?gpu[\s,]+\w", re.IGNORECASE)
 _KEYS = {"gpu", "pid", "type", "command", "date", "time"}
 _ROWS = 8192
-_MOST_PIDS = 1 << 32
+_PID_DIGITS = 10
 
 _Row = tuple[int, str | None, str | None, list[str]]
 """Device, pid, command, cells."""
@@ -21,6 +22,7 @@ class Monitor:
     """One table, with its header repeated inside of it or changed."""
 
     is_table = True
+    longest_line = LONGEST_OF_ALL
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -93,7 +95,7 @@ class Monitor:
             self._host.sink.note("last_value_cut", LAST_VALUE_CUT)
         pid = named.get("pid")
         self._count_round(device, pid)
-        if "pid" in named and (pid is None or not pid.isdigit() or int(pid) >= _MOST_PIDS):
+        if "pid" in named and (pid is None or not _is_pid(pid)):
             return pid is None or is_missing(pid)
         time = named.get("time")
         instant = None if time is None else self._host.clock.of_day(named.get("date"), time)
@@ -152,6 +154,10 @@ class Monitor:
                 Sample("pmon" if has_pids else "dmon", name, None, unit), values, instances, **shared
             )
         self._rows, self._times, self._ticks = [], [], []
+
+
+def _is_pid(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _PID_DIGITS
 
 
 def open_monitor(line: str, host: Host) -> Monitor | None:

@@ -3,7 +3,7 @@
 import re
 
 from traceanalyzer.sources.nvidia_smi.cells import with_unit
-from traceanalyzer.sources.nvidia_smi.host import Host
+from traceanalyzer.sources.nvidia_smi.host import LONGEST_LINE, Host
 from traceanalyzer.sources.nvidia_smi.report_values import Place, add
 from traceanalyzer.sources.telemetry import is_missing
 
@@ -26,6 +26,7 @@ class Overview:
     """One table, or several one after the other, as `-l` and `watch` print them."""
 
     is_table = False
+    longest_line = LONGEST_LINE
 
     def __init__(self, host: Host) -> None:
         self._host = host

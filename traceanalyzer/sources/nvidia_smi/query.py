@@ -21,6 +21,7 @@ from traceanalyzer.sources.nvidia_smi.query_columns import (
     settle,
 )
 from traceanalyzer.sources.telemetry import Sample, is_missing, number
+from traceanalyzer.sources.text_lines import LONGEST_LINE as LONGEST_OF_ALL
 
 _ROWS = 8192
 _FACTS = {
@@ -39,10 +40,13 @@ class Query:
     """One table; its header may come again."""
 
     is_table = True
+    longest_line = LONGEST_OF_ALL
 
     def __init__(self, host: Host, header: list[str], separator: str, columns: list[QueryColumn]) -> None:
         self._host, self._header, self._separator, self._columns = host, header, separator, columns
         self._rows: list[list[str]] = []
+        self._numbers: dict[int, Numbers] = {}
+        self._command = next((k for k, c in enumerate(columns) if c.role is Role.COMMAND), None)
         self._settled = False
         self._last: tuple[int, int] = -1, -1
         self._source = "compute_apps" if any(c.role is Role.PID for c in columns) else "query_gpu"
@@ -77,7 +81,7 @@ class Query:
     def _with_whole_command(self, cells: list[str]) -> list[str]:
         """Names of programs may hold the separator."""
         more = len(cells) - len(self._columns)
-        at = next((k for k, c in enumerate(self._columns) if c.role is Role.COMMAND), None)
+        at = self._command
         if more <= 0 or at is None:
             return cells
         return [*cells[:at], f"{self._separator} ".join(cells[at : at + more + 1]), *cells[at + more + 1 :]]
@@ -101,9 +105,10 @@ class Query:
         if "t_ns" not in shared:
             shared["tick"] = self._rounds(devices, count)
         instances = self._processes(cells, shared)
-        for column, texts in zip(self._columns, cells, strict=True):
+        for place, (column, texts) in enumerate(zip(self._columns, cells, strict=True)):
             if column.role is Role.METRIC:
-                self._write(column, texts, instances, shared)
+                numbers = self._numbers.setdefault(place, Numbers(column.unit))
+                self._write(column, numbers, texts, instances, shared)
             elif column.role is Role.FACT and column.name in _FACTS:
                 for value in {t for t in texts if not is_missing(t)}:
                     self._host.fact(_FACTS[column.name], value)
@@ -195,18 +200,24 @@ class Query:
         return None if names is None else [None if is_missing(name) else name for name in names]
 
     def _write(
-        self, column: QueryColumn, texts: Sequence[str], instances: list[str | None] | None, shared: dict[str, Values]
+        self,
+        column: QueryColumn,
+        numbers: Numbers,
+        texts: Sequence[str],
+        instances: list[str | None] | None,
+        shared: dict[str, Values],
     ) -> None:
-        note, numbers = self._host.sink.note, Numbers(column.unit)
+        note, name = self._host.sink.note, column.name
+        numbers.unread = numbers.other_unit = 0
         values = numbers.of(texts)
         if numbers.unread:
-            note("unreadable_value", f"Values of {column.name} that are no number are null.", numbers.unread)
+            note("unreadable_value", f"Values of {name} that are no number are null.", numbers.unread)
         if numbers.other_unit:
-            note("other_unit", f"Values of {column.name} in another unit than its own are null.", numbers.other_unit)
+            note("other_unit", f"Values of {name} in another unit than its own are null.", numbers.other_unit)
         if beyond := numbers.beyond(values):
-            text = f"Values of {column.name} that no GPU has ({column.unit}) are kept as they were printed."
+            text = f"Values of {name} that no GPU has ({column.unit}) are kept as they were printed."
             note("out_of_range", text, beyond)
-        self._host.samples.add_column(Sample(self._source, column.name, None, column.unit), values, instances, **shared)
+        self._host.samples.add_column(Sample(self._source, name, None, column.unit), values, instances, **shared)
 
     def _describe(self, cells: Sequence[Sequence[str]], devices: Sequence[int | None]) -> None:
         names = self._of(Role.NAME, cells)

@@ -8,6 +8,7 @@ from enum import Enum, auto
 from traceanalyzer.sources.nvidia_smi.cells import LIMITS, unit_of_field, with_unit
 from traceanalyzer.sources.telemetry import is_missing
 
+_LONGEST_NAME = 120
 _NAME = re.compile(r"[A-Za-z](?:(?!--)[^=])*")
 _HEADED = re.compile(r"(?P<name>[^\[\]]*?)\s*(?:\[(?P<unit>[^\]]*)\])?")
 _FIELD = re.compile(
@@ -79,6 +80,8 @@ def is_header(line: str) -> str | None:
     if len(line) > 1 << 16 or (separator := separator_of(line)) is None:
         return None
     cells = cells_of_header(line, separator)
+    if max(map(len, cells)) > _LONGEST_NAME:
+        return None
     names = [_headed(cell)[0] for cell in cells]
     if any(with_unit(cell) is not None or not cell for cell in cells[:-1]) or not all(
         _NAME.fullmatch(n) for n in names if n
@@ -101,7 +104,7 @@ def _is_field(cell: str) -> bool:
 
 
 def _headed(cell: str) -> tuple[str, str | None]:
-    m = _HEADED.fullmatch(cell.strip())
+    m = _HEADED.fullmatch(cell.strip()) if len(cell) <= _LONGEST_NAME else None
     return (cell.strip(), None) if m is None else (m["name"], m["unit"] or None)
 
 

@@ -6,7 +6,7 @@ from traceanalyzer.errors import SourceError
 from traceanalyzer.schema.kinds import Severity
 from traceanalyzer.schema.sink import Sink
 from traceanalyzer.sources.files import TraceFile
-from traceanalyzer.sources.nvidia_smi.host import Host
+from traceanalyzer.sources.nvidia_smi.host import LONGEST_LINE, Host
 from traceanalyzer.sources.nvidia_smi.listing import open_listing
 from traceanalyzer.sources.nvidia_smi.monitor import open_monitor
 from traceanalyzer.sources.nvidia_smi.overview import open_overview
@@ -21,10 +21,12 @@ from traceanalyzer.sources.text_lines import Lines
 class View(Protocol):
     """One kind of output, read line by line.
 
-    `is_table` says that lines which it does not take are torn rows, and not the end of it.
+    `is_table` says that lines which it does not take are torn rows, and not the end of it; no line of it has more
+    characters than `longest_line`.
     """
 
     is_table: bool
+    longest_line: int
 
     def take(self, line: str, cut: bool, /) -> bool:
         """Reads a line, or says that it is none of the view. `cut`: the file ends within the line."""
@@ -33,21 +35,14 @@ class View(Protocol):
         """Writes what is left."""
 
 
-OPENERS = (
-    open_monitor,
-    open_query,
-    open_topology,
-    open_text_report,
-    open_overview,
-    open_listing,
-    open_xml_report,
-    open_superbench,
-)
+_OPEN_LONG = (open_query, open_xml_report, open_superbench)
+OPENERS = (open_monitor, open_topology, open_text_report, open_overview, open_listing, *_OPEN_LONG)
 
 
 def opened(line: str, host: Host) -> View | None:
     """The view that a line begins, if it does."""
-    return next((view for view in (opener(line, host) for opener in OPENERS) if view is not None), None)
+    openers = OPENERS if len(line) <= LONGEST_LINE else _OPEN_LONG
+    return next((view for view in (opener(line, host) for opener in openers) if view is not None), None)
 
 
 class Reader:
@@ -72,7 +67,9 @@ class Reader:
 
     def _take(self, line: str, cut: bool) -> None:
         view = self._view
-        if not line.strip() or (view is not None and view.take(line, cut and not line.endswith(" "))):
+        if not line.strip():
+            return
+        if view is not None and len(line) <= view.longest_line and view.take(line, cut and not line.endswith(" ")):
             return
         found = opened(line, self._host)
         if found is None and view is None and not self._other:

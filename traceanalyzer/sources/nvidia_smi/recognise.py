@@ -5,16 +5,15 @@ import re
 
 from traceanalyzer.sources.files import HEAD_BYTES, TraceFile
 from traceanalyzer.sources.nvidia_smi import listing, monitor, overview, report_text, superbench, topology
+from traceanalyzer.sources.nvidia_smi.host import LONGEST_LINE
 from traceanalyzer.sources.nvidia_smi.query import is_nameless
 from traceanalyzer.sources.nvidia_smi.query_columns import is_header
 
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _COMMAND = re.compile(r"#? *\S{0,80}[$>#] *(?:\S*/)?nvidia-smi(?:\.exe)?(?: .*)?")
 _XML = re.compile(r"\s*(?:<\?xml[^>]*\?>\s*)?(?:<!DOCTYPE nvidia_smi_log\b|<nvidia_smi_log>)")
-_BARE_ROW = re.compile(
-    r"\s*(?:\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d+|(?:\d{8}, +)?\d\d:\d\d:\d\d, +\d{1,4})"
-    r"(?:, *[^,]*)*, *(?:-|\[?N/A\]?|\d[\d.]*)\s*"
-)
+_TIME_FIRST = re.compile(r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d+|\d{8}|\d\d:\d\d:\d\d")
+_BARE_CELL = re.compile(r"-|\[?N/A\]?|\d[\d.]*")
 _FAILED = re.compile(r"NVIDIA-SMI has failed because|No devices were found|Failed to initialize NVML")
 _MOST_LINES = 400
 
@@ -25,7 +24,7 @@ def looks_like_nvidia_smi(file: TraceFile) -> bool:
     if _XML.match(text):
         return True
     for line in _lines(text, len(file.head)):
-        if _COMMAND.fullmatch(line):
+        if len(line) <= LONGEST_LINE and _COMMAND.fullmatch(line):
             return True
         if line.startswith("#") and not monitor.HEADER.match(line):
             continue
@@ -40,7 +39,8 @@ def looks_like_nvidia_smi(file: TraceFile) -> bool:
 def why_not(file: TraceFile) -> str | None:
     """Why output of nvidia-smi cannot be read, and what to do; None where it is none."""
     first = next(iter(_lines(_text(file.head), len(file.head))), "")
-    if len(first) < 1 << 12 and _BARE_ROW.fullmatch(first):
+    cells = [cell.strip() for cell in first[:LONGEST_LINE].split(",")]
+    if len(cells) > 2 and _TIME_FIRST.fullmatch(cells[0]) and _BARE_CELL.fullmatch(cells[-1]):
         return (
             "rows of nvidia-smi without names and units, so that nothing tells what they are; record without noheader"
         )
@@ -50,6 +50,8 @@ def why_not(file: TraceFile) -> str | None:
 
 
 def _begins(line: str) -> bool:
+    if len(line) > LONGEST_LINE:
+        return bool(is_header(line) or superbench.START.match(line))
     return bool(
         monitor.HEADER.match(line)
         or is_header(line)
@@ -64,7 +66,10 @@ def _begins(line: str) -> bool:
 
 def _has_command(text: str) -> bool:
     """Whether a file of many outputs, each below its command, begins so."""
-    return any(_COMMAND.fullmatch(line) and line.startswith("#") for line in text.splitlines()[:_MOST_LINES])
+    return any(
+        line.startswith("#") and len(line) <= LONGEST_LINE and _COMMAND.fullmatch(line)
+        for line in text.splitlines()[:_MOST_LINES]
+    )
 
 
 def _lines(text: str, size: int) -> list[str]:

@@ -2,7 +2,7 @@
 
 import re
 
-from traceanalyzer.sources.nvidia_smi.host import Host
+from traceanalyzer.sources.nvidia_smi.host import LONGEST_LINE, Host
 from traceanalyzer.sources.nvidia_smi.report_values import Place, take_value
 
 START = re.compile(r"=+\s*NVSMI LOG\s*=+\s*")
@@ -16,6 +16,7 @@ class TextReport:
     """One report, or several one after the other, as `-l` prints them."""
 
     is_table = False
+    longest_line = LONGEST_LINE
 
     def __init__(self, host: Host) -> None:
         self._host = host

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from traceanalyzer.sources.nvidia_smi.cells import with_unit
 from traceanalyzer.sources.nvidia_smi.host import Host
-from traceanalyzer.sources.telemetry import Sample, is_missing
+from traceanalyzer.sources.telemetry import Sample, is_missing, number
 
 SOURCE = "smi_report"
 _IDENTITY = re.compile(
@@ -80,5 +80,6 @@ def add(host: Host, place: Place, metric: str, value: float | None, unit: str | 
 def _number(text: str) -> tuple[float, str | None] | None:
     text = text.strip()
     if m := _WIDTH.fullmatch(text):
-        return float(m[1]), "lanes"
+        width = number(m[1])
+        return None if width is None else (width, "lanes")
     return with_unit(text)

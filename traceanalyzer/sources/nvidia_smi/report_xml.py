@@ -5,6 +5,7 @@ from xml.parsers import expat
 
 from traceanalyzer.sources.nvidia_smi.host import Host
 from traceanalyzer.sources.nvidia_smi.report_values import Place, take_value
+from traceanalyzer.sources.text_lines import LONGEST_LINE as LONGEST_OF_ALL
 
 _LONGEST_TEXT = 1 << 16
 _DEEPEST = 64
@@ -19,6 +20,7 @@ class XmlReport:
     """One report, or several one after the other, as `-l` prints them."""
 
     is_table = False
+    longest_line = LONGEST_OF_ALL
 
     def __init__(self, host: Host) -> None:
         self._host = host

@@ -6,6 +6,7 @@ import msgspec
 
 from traceanalyzer.sources.nvidia_smi.host import Host
 from traceanalyzer.sources.telemetry import Sample
+from traceanalyzer.sources.text_lines import LONGEST_LINE as LONGEST_OF_ALL
 
 SOURCE = "superbench_monitor"
 START = re.compile(r'\{"time": *"[^"]{1,40}",.*"gpu_\w+:\d+":')
@@ -19,6 +20,7 @@ class Monitor:
     """A file of such lines."""
 
     is_table = True
+    longest_line = LONGEST_OF_ALL
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -48,7 +50,10 @@ class Monitor:
         elif m := _PORT.fullmatch(name):
             name, instance = m[2], m[1]
         unit = "bytes" if _BYTES.fullmatch(name) else _UNITS.get(name)
-        number = None if value is None else float(value)
+        try:
+            number = None if value is None else float(value)
+        except OverflowError:
+            number = None
         self._host.samples.add(Sample(SOURCE, name, number, unit, device, instance, t_ns=instant))
 
 

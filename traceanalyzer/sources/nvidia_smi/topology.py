@@ -2,7 +2,7 @@
 
 import re
 
-from traceanalyzer.sources.nvidia_smi.host import Host
+from traceanalyzer.sources.nvidia_smi.host import LONGEST_LINE, Host
 from traceanalyzer.sources.telemetry import is_missing, without_escapes
 
 _PLACE = re.compile(r"(?:GPU|NIC)\d+|(?:mlx|bnxt|irdma|roce|ib|hfi|efa|cxgb|qed|hns|ens|eth)\w*")
@@ -18,6 +18,7 @@ class Topology:
     """One matrix with its legend."""
 
     is_table = False
+    longest_line = LONGEST_LINE
 
     def __init__(self, host: Host, header: list[str]) -> None:
         self._host = host

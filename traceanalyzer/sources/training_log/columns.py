@@ -102,3 +102,8 @@ def _plain(name: str) -> str:
 def seconds_of(unit: str) -> float | None:
     """What one of a unit of time is in seconds; None for other units."""
     return _SECONDS.get(unit.lower())
+
+
+def in_seconds(value: float, seconds: float) -> float:
+    """A time in seconds, correctly rounded: 412.5 ms are 0.4125 s."""
+    return value * seconds if seconds >= 1 else value / round(1 / seconds)

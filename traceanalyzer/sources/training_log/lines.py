@@ -8,7 +8,7 @@ from traceanalyzer.schema.sink import Sink
 from traceanalyzer.sources.files import TraceFile
 from traceanalyzer.sources.telemetry import number, without_escapes
 from traceanalyzer.sources.text_lines import Lines
-from traceanalyzer.sources.training_log.columns import Meaning, Role, meaning_of, seconds_of
+from traceanalyzer.sources.training_log.columns import Meaning, Role, in_seconds, meaning_of, seconds_of
 from traceanalyzer.sources.training_log.output import Growing, StepSamples
 
 _PREFIX = r"(?>\[[^\[\]]{0,80}\](?:<\w+>)?:?\s*|(?!step:)[A-Za-z0-9._-]{1,64}:\s+)*+"
@@ -18,9 +18,10 @@ _STEP_COLON = re.compile(rf"\s*{_PREFIX}step:(\d+)/\d+\s+(.*)")
 _ITER = re.compile(rf"\s*{_PREFIX}iter (\d+): (loss .*)")
 _STEP_PIPE = re.compile(rf"\s*{_PREFIX}step\s+(\d+)\s*(?:/\s*\d+\s*)?\|(.*)")
 STEP_LINE = re.compile(
-    rb"(?:^|\n)[^\n]{0,160}?(?:\biteration\s+\d+\s*/\s*\d+\s*\||\bstep:\d+/\d+\s+\w+:|\biter \d+: loss |"
-    rb"\bstep\s+\d+\s*(?:/\s*\d+\s*)?\| )"
+    rb"(?:^|\n)[^\n]{0,160}?(?:\b|\x1b\[[0-9;]*m)(?:iteration\s+\d+\s*/\s*\d+\s*\||step:\d+/\d+\s+\w+:|"
+    rb"iter \d+: loss |step\s+\d+\s*(?:/\s*\d+\s*)?\| )"
 )
+"""How a line of a step begins, in the bytes of a file."""
 _HOST = re.compile(r"([A-Za-z][\w.-]{0,62}):\s")
 _NAMED = re.compile(r"\s*([A-Za-z][^:|]*?)\s*(?::\s*|\s+)([+-]?[\d.]\S*?|nan|inf)\s*([A-Za-z/%]*)\s*(?:\(.*\))?\s*")
 _UNNAMED = re.compile(r"\s*([\d.]+)\s*(ms|s|tok/s|tokens/s|samples/s)\s*")
@@ -99,12 +100,12 @@ class LogLines:
         meaning = self._meaning(name, unit)
         role = meaning.role
         if role is Role.TIME and meaning.elapsed and value is not None and meaning.seconds is not None:
-            grown = self._elapsed.per_step(step, value * meaning.seconds)
+            grown = self._elapsed.per_step(step, in_seconds(value, meaning.seconds))
             if grown is not None:
                 self._samples.known(Role.STEP_TIME, step, grown)
         elif role in (Role.STEP_TIME, Role.LOADER_TIME):
-            known = meaning.seconds is not None
-            self._samples.known(role, step, None if value is None or not known else value * (meaning.seconds or 0))
+            told = value is not None and meaning.seconds is not None
+            self._samples.known(role, step, in_seconds(value or 0.0, meaning.seconds or 1.0) if told else None)
         elif role in (None, Role.STEP, Role.TIME):
             self._samples.other(meaning.name, meaning.unit, step, value)
         else:

@@ -13,7 +13,7 @@ from traceanalyzer.schema.sink import Sink
 from traceanalyzer.sources.files import TraceFile
 from traceanalyzer.sources.telemetry import epoch_ns, is_missing, number
 from traceanalyzer.sources.text_lines import Lines
-from traceanalyzer.sources.training_log.columns import Meaning, Role, meaning_of, seconds_of
+from traceanalyzer.sources.training_log.columns import Meaning, Role, in_seconds, meaning_of, seconds_of
 from traceanalyzer.sources.training_log.output import Growing, StepSamples
 
 _DELIMITERS = ",;\t"
@@ -22,6 +22,8 @@ _LOOKED_AT = 1000
 _SURE = 8
 """So many values that only grow are no coincidence: 1 in 40,320 of as many in random order."""
 _EPOCH_FROM = 1e9  # seconds: September 2001; no training runs that long
+_WORLD = frozenset({"world_size", "ranks", "n_ranks", "num_ranks"})
+_MOST_RANKS = 1 << 24
 _WORDS = re.compile(r"[A-Za-z]+")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -41,7 +43,12 @@ class Header:
 def header_of(line: str) -> Header | None:
     """The header of a log, if a line is one."""
     delimiter = max(_DELIMITERS, key=line.count)
-    names = [name.strip() for name in next(csv.reader([line.strip().lstrip("#")], delimiter=delimiter), [])]
+    try:
+        names = [name.strip() for name in next(csv.reader([line.strip().lstrip("#")], delimiter=delimiter), [])]
+    except csv.Error:
+        return None
+    if not names:
+        return None
     columns = tuple(meaning_of(name) for name in names)
     if len(columns) == 1 and re.search(r"\b(?:data)?_?loader", names[0], re.I) and not number(names[0]):
         unit = next((u for u in _WORDS.findall(names[0].replace("_", " ")) if seconds_of(u) is not None), None)
@@ -84,7 +91,7 @@ class Table:
         first = next((line for line in stream if line.strip()), "")
         header = header_of(first)
         if header is None:
-            raise SourceError(self._file.path, "a table without a column of a training log", "name its columns")
+            raise SourceError(self._file.path, "a table whose columns are not known", "write step,time,loss,samples")
         rows = self._rows(stream, header)
         begin = list(islice(rows, _LOOKED_AT))
         self._decide(header, begin)
@@ -93,12 +100,11 @@ class Table:
             if held is not None:
                 count += self._row(count, held)
             held = row
-        if held is not None and lines.cut and len(held) < len(header.columns):
-            self._torn += 1
+        if held is not None and lines.cut:
+            self._sink.facts.whole = False
+            text = "The last row has no line end and was left out: a part of it may be missing."
+            self._sink.note("truncated", text)
         elif held is not None:
-            if lines.cut:
-                text = "The last line has no end: if the file was cut, the last value of it may have lost digits."
-                self._sink.note("no_line_end", text, severity=Severity.INFO)
             count += self._row(count, held)
         self._samples.finish(utc=self._absolute)
         self._note()
@@ -117,7 +123,8 @@ class Table:
             cells = [cell.strip() for cell in row]
             if header.delimiter == ";":  # written where numbers have a decimal comma
                 cells = [cell.replace(",", ".") if cell.count(",") == 1 else cell for cell in cells]
-            if any(cells) and header_of(header.delimiter.join(cells)) is None:
+            again = number(cells[0]) is None and header_of(header.delimiter.join(cells)) is not None if cells else False
+            if any(cells) and not again:
                 yield cells
 
     def _decide(self, header: Header, rows: list[list[str]]) -> None:
@@ -134,6 +141,8 @@ class Table:
                 self._growing[place] = Growing()
             elif cells and not values:
                 self._text.add(place)
+            if column.role is None and column.name.lower() in _WORLD and values and len(set(values)) == 1:
+                self._sink.facts.world_size = int(values[0]) if 1 <= values[0] < _MOST_RANKS else None
         self._say_units()
 
     def _decide_time(self, place: int, column: Meaning, cells: list[str], values: list[float]) -> None:
@@ -209,7 +218,7 @@ class Table:
         if column.unit in ("date", "epoch") and column.role is Role.TIME:
             value = None if t_ns is None else t_ns / 1e9
         elif value is not None and column.seconds is not None:
-            value *= column.seconds
+            value = in_seconds(value, column.seconds)
         if growing is not None:
             if role in (Role.SAMPLES, Role.TOKENS):
                 self._samples.other(f"consumed_{role.value}", None, step, value, t_ns)

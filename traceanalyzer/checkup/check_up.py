@@ -1,0 +1,144 @@
+"""The check-up of a job: every verdict that holds, what to capture next, and where it ran."""
+
+from typing import Any
+
+from traceanalyzer.checkup.environment import ENVIRONMENT, environment
+from traceanalyzer.checkup.job import Job
+from traceanalyzer.checkup.messages import LANGUAGES, Messages
+from traceanalyzer.checkup.next_captures import NEXT, next_captures
+from traceanalyzer.checkup.verdict import Verdict
+from traceanalyzer.checkup.verdicts import VERDICTS, healthy
+from traceanalyzer.errors import UsageError
+from traceanalyzer.passes.answer import Answer, Frame, TableSpec
+from traceanalyzer.passes.scope import Scope
+from traceanalyzer.schema.column import Column, Type
+from traceanalyzer.units import Unit
+
+VERDICT_TABLE = TableSpec(
+    "verdicts",
+    "What limits the job, the costliest first; costs do not overlap, and are never more than the step together.",
+    (
+        Column("order", Type.INT64, "Place: by cost."),
+        Column("verdict", Type.TEXT, "Name of the verdict."),
+        Column("title", Type.TEXT, "What it is, in a sentence."),
+        Column("cost_ns", Type.INT64, "Cost per counted step, mean of the typical devices; null for a risk.", Unit.NS),
+        Column("share", Type.FLOAT64, "Share of the step.", Unit.SHARE),
+        Column("confidence", Type.TEXT, "high, medium or low."),
+        Column(
+            "evidence",
+            Type.TEXT,
+            "Figures behind it (a list): source, value, unit, threshold, and command, table, column and row where the"
+            " figure stands.",
+        ),
+        Column("experiment", Type.TEXT, "The cheapest experiment that would confirm or refute it."),
+        Column("advice", Type.TEXT, "What to change (a list): settings first, then the loop, then rewrites."),
+        Column("remarks", Type.TEXT, "What weakens it, or what it takes for granted (a list)."),
+    ),
+    cut=False,
+)
+CHARGES = TableSpec(
+    "charges",
+    "The ledger of the counted steps cut by verdict; with compute and what is left over it adds up to the step.",
+    (
+        Column("capture", Type.INT32, "Capture."),
+        Column("rank", Type.INT32, "Rank."),
+        Column("device", Type.INT32, "Device of the capture."),
+        Column("verdict", Type.TEXT, "Verdict, or compute, or left_over."),
+        Column("category", Type.TEXT, "Category of the ledger."),
+        Column(
+            "note",
+            Type.TEXT,
+            "refill: of a synchronisation; sampled: short samples of Python; pause: of the device, at most 3 us.",
+        ),
+        Column("ns", Type.INT64, "Time in the counted steps; without steps in the span.", Unit.NS),
+        Column("per_step_ns", Type.INT64, "The same per step.", Unit.NS),
+        Column("share", Type.FLOAT64, "Share of the steps.", Unit.SHARE),
+        Column("typical", Type.BOOL, "Whether the costs of verdicts are those of this device: its rank is not late."),
+    ),
+    cut=False,
+)
+TABLES = (VERDICT_TABLE, NEXT, ENVIRONMENT, CHARGES)
+
+
+def check_up(scope: Scope, *, language: str = LANGUAGES[0], inputs: str = "") -> Answer:
+    """Tables `verdicts`, `next`, `environment`, `charges` of one run.
+
+    `inputs` is what a command line names the same captures and selection by; `language` is one of `LANGUAGES`. Raises
+    `UsageError` where several runs are selected.
+    """
+    if len(scope.runs) > 1:
+        raise UsageError("a check-up is of one run; --run NAME chooses it")
+    job = Job(scope, Messages(language), inputs)
+    verdicts = verdicts_of(job)
+    frames = (
+        Frame.of_rows(VERDICT_TABLE, [_row(place, each) for place, each in enumerate(verdicts, 1)]),
+        next_captures(job, verdicts),
+        environment(scope),
+        Frame.of_rows(CHARGES, _charge_rows(job)),
+    )
+    answer = Answer("checkup", {f.spec.name: f for f in frames}, warnings=list(scope.warnings))
+    answer.default_table = VERDICT_TABLE.name
+    answer.language = language
+    answer.notes.append(_heading(job))
+    if job.typical and not job.stepped:
+        answer.warnings.append(job.messages.text("card.no_steps"))
+    return answer
+
+
+def verdicts_of(job: Job) -> list[Verdict]:
+    """Every verdict that holds: costs first, the largest first, then risks, then `healthy` and limits of kernels."""
+    found = [verdict for judge in VERDICTS.values() if (verdict := judge(job)) is not None]
+    if not any(verdict.cost_ns for verdict in found) and (well := healthy.judge(job)) is not None:
+        found.insert(0, well)
+    if sum(verdict.cost_ns or 0 for verdict in found) > job.step_ns:
+        raise AssertionError("the verdicts cost more than the step")
+    return sorted(found, key=_order)
+
+
+def _order(verdict: Verdict) -> tuple[int, int]:
+    """Costs, then risks, then what costs nothing."""
+    if verdict.cost_ns:
+        return 0, -verdict.cost_ns
+    return (1, 0) if verdict.cost_ns is None else (2, 0)
+
+
+def _row(place: int, each: Verdict) -> tuple[Any, ...]:
+    return (
+        place,
+        each.name,
+        each.title,
+        each.cost_ns,
+        each.share,
+        each.confidence.value,
+        [evidence.as_dict() for evidence in each.evidence],
+        each.experiment,
+        list(each.advice),
+        list(each.remarks),
+    )
+
+
+def _charge_rows(job: Job) -> list[tuple[Any, ...]]:
+    rows: list[tuple[Any, ...]] = []
+    typical = {id(each) for each in job.typical}
+    for each in job.devices:
+        place = each.device.capture, each.device.rank, each.device.device
+        parts = [("compute", "compute", "", each.compute_ns)]
+        parts += [
+            (verdict, charge.category, charge.note, ns)
+            for verdict, charges in each.parts.items()
+            for charge, ns in charges.items()
+            if ns
+        ]
+        for verdict, category, note, ns in sorted(parts, key=lambda part: (-part[3], part)):
+            shares = round(ns / each.n_steps), ns / each.total_ns
+            rows.append((*place, verdict, category, note or None, ns, *shares, id(each) in typical))
+    return rows
+
+
+def _heading(job: Job) -> str:
+    """The run, and how long a step takes."""
+    if not job.typical:
+        return job.scope.note()
+    key = "card.heading" if job.stepped else "card.heading_span"
+    values = {"step": job.time(job.step_ns), "count": job.n_steps, "compute": job.share(job.compute_share)}
+    return f"{job.scope.note()}; {job.messages.text(key, **values)}"

@@ -1,0 +1,155 @@
+"""Where the job ran: what is needed to repeat a result, from whatever file tells it."""
+
+import json
+from collections import Counter
+from typing import Any
+
+from traceanalyzer.passes.answer import Frame, TableSpec
+from traceanalyzer.passes.scope import Scope
+from traceanalyzer.schema.column import Column, Type
+from traceanalyzer.schema.kinds import EventKind
+
+ENVIRONMENT = TableSpec(
+    "environment",
+    "Where the job ran, as far as the files tell.",
+    (
+        Column("fact", Type.TEXT, "What is told: gpu, driver_version, cuda_version, nccl_version, cpu_cores ..."),
+        Column("value", Type.TEXT, "What it is; several where files differ."),
+        Column("source", Type.TEXT, "Kinds of files that tell it."),
+    ),
+    cut=False,
+)
+ORDER = (
+    *("gpu", "driver_version", "cuda_version", "cuda_driver_version", "rocm_version", "framework", "backend"),
+    *("nccl_version", "world_size", "hosts", "cpu", "cpu_cores", "os", "links", "mig_mode"),
+)
+"""Facts in the order in which they are told; others come after these, environment variables last."""
+
+_TORCH = {
+    "cuda_runtime_version": "cuda_version",
+    "cuda_driver_version": "cuda_driver_version",
+    "hip_runtime_version": "rocm_version",
+}
+_OWN_FACTS = frozenset({"gpu_name", "gpu_count"})
+"""Facts of telemetry that the list of devices tells as well."""
+
+
+def environment(scope: Scope) -> Frame:
+    """Table `environment` of the selected captures; a fact that files tell differently has all its values."""
+    facts = _Facts()
+    rows = scope.connection.execute(
+        f"""SELECT capture, source, tool_version, host, world_size, metadata FROM stored.captures
+        WHERE capture IN {scope.numbers()} ORDER BY capture"""
+    ).fetchall()
+    for _capture, source, version, _host, world_size, metadata in rows:
+        facts.add("profiler", f"{source} {version}" if version else source, source)
+        facts.add("world_size", world_size, source)
+        for fact, value in _of_metadata(metadata):
+            facts.add(fact, value, source)
+    hosts = {row[3] for row in rows if row[3]}
+    if hosts:
+        facts.add("hosts", str(len(hosts)), rows[0][1])
+    _devices(scope, facts)
+    _framework(scope, facts)
+    _links(scope, facts)
+    return Frame.of_rows(ENVIRONMENT, facts.rows())
+
+
+class _Facts:
+    """Values of facts with the sources that tell them, each value once."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, dict[str, set[str]]] = {}
+
+    def add(self, fact: str, value: object, source: str) -> None:
+        """Take a value, unless there is none."""
+        if value is not None and str(value).strip():
+            self._values.setdefault(fact, {}).setdefault(str(value).strip(), set()).add(source)
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """One row a fact."""
+        out = []
+        for fact in sorted(self._values, key=_place):
+            values = self._values[fact]
+            sources = sorted(set().union(*values.values()))
+            out.append((fact, "; ".join(values), ", ".join(sources)))
+        return out
+
+
+def _place(fact: str) -> tuple[int, bool, str]:
+    return (ORDER.index(fact) if fact in ORDER else len(ORDER)), fact.isupper(), fact
+
+
+def _of_metadata(text: str | None) -> list[tuple[str, Any]]:
+    """Facts that a reader kept of its file."""
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        return []
+    if not isinstance(found, dict):
+        return []
+    out: list[tuple[str, Any]] = []
+    for name, fact in _TORCH.items():
+        if isinstance(found.get(name), int):
+            out.append((fact, _version(found[name]) if "cuda" in name else found[name]))
+    for group in ("machine", "environment"):
+        each = found.get(group)
+        if isinstance(each, dict):
+            for name, value in each.items():
+                if name not in _OWN_FACTS and isinstance(value, (str, int, float)):
+                    cuda = name == "cuda_driver_version" and str(value).isdigit()
+                    out.append((name, _version(int(value)) if cuda else value))
+    distributed = found.get("distributedInfo")
+    if isinstance(distributed, dict):
+        out += [(name, distributed[name]) for name in ("backend", "nccl_version") if name in distributed]
+    return out
+
+
+def _version(number: int) -> str:
+    """A version of CUDA as people write it: 13000 is 13.0."""
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def _devices(scope: Scope, facts: _Facts) -> None:
+    rows = scope.connection.execute(
+        f"""SELECT c.source, n.text, count(DISTINCT coalesce(d.uuid::VARCHAR, d.capture || ' ' || d.device)),
+            any_value(d.memory_bytes)
+        FROM stored.devices d JOIN stored.captures c USING (capture) JOIN stored.names n ON n.name_id = d.name
+        WHERE d.capture IN {scope.numbers()} AND (d.n_ops > 0 OR c.source NOT IN ('torch', 'nsys'))
+        GROUP BY ALL ORDER BY ALL"""
+    ).fetchall()
+    most: Counter[str] = Counter()
+    sources: dict[str, set[str]] = {}
+    memory: dict[str, int] = {}
+    for source, name, count, size in rows:
+        most[name] = max(most[name], count)
+        sources.setdefault(name, set()).add(source)
+        if size:
+            memory[name] = size
+    for name, count in most.items():
+        text = f"{count} x {name}" if count > 1 else name
+        if name in memory:
+            text += f" ({memory[name] / 2**30:.0f} GiB)"
+        for source in sources[name]:
+            facts.add("gpu", text, source)
+
+
+def _framework(scope: Scope, facts: _Facts) -> None:
+    """PyTorch, by the operators that it records; no file tells its version."""
+    for capture in scope.captures:
+        if scope.holds("cpu_events", capture, f"kind = {int(EventKind.OPERATOR)}"):
+            facts.add("framework", "PyTorch (version not recorded)", "torch")
+            return
+
+
+def _links(scope: Scope, facts: _Facts) -> None:
+    """Kinds of links between GPUs, with how many pairs have them."""
+    rows = scope.connection.execute(
+        f"""SELECT c.source, v.text, count(*) FROM stored.topology t JOIN stored.captures c USING (capture)
+        JOIN stored.names a ON a.name_id = t.attribute JOIN stored.names v ON v.name_id = t.value
+        JOIN stored.names p ON p.name_id = t.place JOIN stored.names o ON o.name_id = t.other
+        WHERE t.capture IN {scope.numbers()} AND a.text = 'link' AND p.text LIKE 'GPU%' AND o.text LIKE 'GPU%'
+            AND p.text < o.text GROUP BY ALL ORDER BY ALL"""
+    ).fetchall()
+    for source, link, count in rows:
+        facts.add("links", f"{link} between {count} pairs of GPUs" if count > 1 else f"{link} between two GPUs", source)

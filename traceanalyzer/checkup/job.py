@@ -1,0 +1,117 @@
+"""The job that is checked up: its ledger cut by verdict, its ranks, and what verdicts ask of passes, once each."""
+
+from functools import cached_property
+from typing import Any
+
+from traceanalyzer.checkup.charges import DeviceCharges, charges_of
+from traceanalyzer.checkup.messages import Messages
+from traceanalyzer.checkup.settings import Settings
+from traceanalyzer.passes.answer import Answer, Frame
+from traceanalyzer.passes.chosen import chosen_operations
+from traceanalyzer.passes.communication.ranks import communication_of
+from traceanalyzer.passes.fitness import PROBLEM, fitness
+from traceanalyzer.passes.idle.backward import records_frames, records_stacks
+from traceanalyzer.passes.idle.lanes import devices_with_gaps
+from traceanalyzer.passes.idle.stacks import StackTree
+from traceanalyzer.passes.imbalance import imbalance
+from traceanalyzer.passes.kernels import LIMITS
+from traceanalyzer.passes.limits.device_limits import KernelLimits, limit_rows
+from traceanalyzer.passes.limits.timeline import TimelineKernels
+from traceanalyzer.passes.scope import Scope
+from traceanalyzer.units import Unit, format_value
+
+
+class Job:
+    """Everything that verdicts are made from, for the one run of a scope.
+
+    `inputs` is what a command line names the same captures and selection by. Costs are those of typical devices: all
+    but those of ranks that the others wait for, whose own time is what the others' waits are told by.
+    """
+
+    def __init__(self, scope: Scope, messages: Messages, inputs: str) -> None:
+        self.scope, self.messages, self._inputs = scope, messages, inputs
+        self.tree = StackTree(scope)
+        communication = communication_of(scope)
+        every = [charges_of(scope, self.tree, part, communication) for part in devices_with_gaps(scope, self.tree)]
+        stepped = [each for each in every if each.stepped]
+        self.stepped = bool(stepped)
+        self.devices: list[DeviceCharges] = [each for each in stepped or every if each.total_ns]
+        self.settings = Settings(scope, messages)
+
+    def command(self, words: str) -> str:
+        """A command line of this program about the same captures."""
+        return f"traceanalyzer {words} {self._inputs}".rstrip()
+
+    @cached_property
+    def imbalance(self) -> Answer | None:
+        """Which ranks are late; None for a single rank."""
+        if len({each.device.rank for each in self.devices}) < 2:
+            return None
+        return imbalance(self.scope)
+
+    @cached_property
+    def typical(self) -> list[DeviceCharges]:
+        """The devices that costs are told of."""
+        late = set(self.imbalance.tables["stragglers"].columns["rank"]) if self.imbalance else set()
+        return [each for each in self.devices if each.device.rank not in late] or self.devices
+
+    @property
+    def step_ns(self) -> float:
+        """Length of a step of the typical devices, mean; the span where there are no steps."""
+        return sum(each.step_ns for each in self.typical) / len(self.typical) if self.typical else 0.0
+
+    @property
+    def compute_share(self) -> float:
+        """Share of the step in which compute runs."""
+        if not self.typical:
+            return 0.0
+        shares = [each.compute_ns / each.total_ns for each in self.typical]
+        return sum(shares) / len(shares)
+
+    @property
+    def n_steps(self) -> int:
+        """Steps that count, on the typical device that has fewest."""
+        return min((each.n_steps for each in self.typical), default=0)
+
+    def cost_ns(self, verdict: str) -> float:
+        """What a verdict costs a step: the mean of the typical devices."""
+        return sum(each.cost_ns(verdict) for each in self.typical) / len(self.typical) if self.typical else 0.0
+
+    def costliest(self, verdict: str) -> DeviceCharges:
+        """The typical device on which a verdict costs most."""
+        return max(self.typical, key=lambda each: (each.cost_ns(verdict), -each.device.capture, -each.device.device))
+
+    @cached_property
+    def kernels(self) -> TimelineKernels:
+        """The kernels of the first typical device, with what limits them: the others do the same."""
+        device = self.typical[0].device
+        return KernelLimits(self.scope).kernels(device, chosen_operations(self.scope, device))
+
+    @cached_property
+    def limits(self) -> list[dict[str, Any]]:
+        """Rows of the table `limits` of `kernels`, of that device."""
+        if not self.typical:
+            return []
+        return list(Frame.of_rows(LIMITS, limit_rows(self.typical[0].device, self.kernels)).rows())
+
+    @cached_property
+    def problems(self) -> list[str]:
+        """What spoils answers about gaps, in sentences."""
+        rows = fitness(self.scope).rows()
+        return [row["text"] for row in rows if row["state"] == PROBLEM and "gaps" in row["spoils"].split(", ")]
+
+    def records_frames(self, charges: DeviceCharges) -> bool:
+        """Whether Python frames were recorded one by one, which slows the host."""
+        return records_frames(self.scope, charges.device.capture)
+
+    def records_stacks(self, charges: DeviceCharges) -> bool:
+        """Whether stacks of Python were recorded or sampled, so that lines of code can be named."""
+        return records_stacks(self.scope, charges.device.capture)
+
+    def time(self, ns: float) -> str:
+        """A time as people read it."""
+        return format_value(round(ns), Unit.NS)
+
+    def share(self, share: float) -> str:
+        """A share as people read it."""
+        return format_value(share, Unit.SHARE)

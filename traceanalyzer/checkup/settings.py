@@ -1,0 +1,108 @@
+"""Present values of the settings that advice is about, as far as the files tell them."""
+
+import json
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+from traceanalyzer.checkup.messages import Messages
+from traceanalyzer.passes.scope import Scope
+from traceanalyzer.schema.kinds import CopyKind, EventKind, MemoryKind
+from traceanalyzer.store.database import first_row
+
+_VARIABLES = ("NCCL_", "PYTORCH_", "TORCH_", "OMP_", "CUDA_")
+_SINGLE, _SEVERAL = re.compile("SingleProcessDataLoaderIter"), re.compile("MultiProcessingDataLoaderIter")
+LEAST_PAGEABLE = 0.01
+"""A smaller share of the bytes from pageable memory is none."""
+_WORKER = "pt_data_worker"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A setting's present value as text, and where it was seen: a key of the messages `source`."""
+
+    value: str
+    source: str
+
+
+class Settings:
+    """Looks for the settings of the selected captures. A setting that nothing tells is None, never a default."""
+
+    def __init__(self, scope: Scope, messages: Messages) -> None:
+        self._scope, self._messages = scope, messages
+        self.pageable_share = 0.0
+
+    def get(self, name: str) -> Setting | None:
+        """The present value of a setting: `num_workers`, `pin_memory`, or the name of an environment variable."""
+        if name == "num_workers":
+            return self._workers
+        if name == "pin_memory":
+            return self._pinned
+        if not name.startswith(_VARIABLES):
+            return None
+        unset = Setting(self._messages.text("value.unset"), "environment") if self.variables else None
+        return self.variables.get(name, unset)
+
+    @cached_property
+    def variables(self) -> dict[str, Setting]:
+        """Environment variables that files recorded: of the launched process all that are harmless to keep."""
+        out: dict[str, Setting] = {}
+        for (text,) in self._scope.connection.execute(
+            f"SELECT metadata FROM stored.captures WHERE capture IN {self._scope.numbers()} ORDER BY capture"
+        ).fetchall():
+            found = _environment(text)
+            for name, value in sorted(found.items()):
+                if name.startswith(_VARIABLES):
+                    out.setdefault(name, Setting(str(value), "environment"))
+        return out
+
+    @cached_property
+    def _workers(self) -> Setting | None:
+        names = self._names("WHERE n.text LIKE '%DataLoaderIter%'")
+        processes = first_row(
+            self._scope.connection.execute(
+                f"""SELECT count(DISTINCT p.process) FROM stored.processes p JOIN stored.names n ON n.name_id = p.name
+                WHERE p.capture IN {self._scope.numbers()} AND n.text LIKE '%{_WORKER}%'"""
+            )
+        )
+        if processes and processes[0]:
+            return Setting(f"{processes[0]}", "processes")
+        if any(_SEVERAL.search(name) for name in names):
+            return Setting(self._messages.text("value.several"), "loader")
+        if any(_SINGLE.search(name) for name in names):
+            return Setting("0", "loader")
+        return None
+
+    def _names(self, condition: str) -> list[str]:
+        kinds = f"({int(EventKind.RANGE)}, {int(EventKind.OPERATOR)}, {int(EventKind.PYTHON_FRAME)})"
+        rows = self._scope.connection.execute(
+            f"""SELECT DISTINCT n.text FROM stored.names n {condition} AND n.name_id IN (
+                SELECT name FROM stored.cpu_events WHERE capture IN {self._scope.numbers()} AND kind IN {kinds}
+                UNION SELECT frame FROM stored.stack_nodes)"""
+        ).fetchall()
+        return [text for (text,) in rows]
+
+    @cached_property
+    def _pinned(self) -> Setting | None:
+        row = first_row(
+            self._scope.connection.execute(
+                f"""SELECT coalesce(sum(bytes) FILTER (source_memory = {int(MemoryKind.PAGEABLE)}), 0), sum(bytes)
+                FROM stored.gpu_ops WHERE capture IN {self._scope.numbers()} AND copy_kind = {int(CopyKind.HTOD)}
+                    AND source_memory IN ({int(MemoryKind.PAGEABLE)}, {int(MemoryKind.PINNED)})"""
+            )
+        )
+        if not row or not row[1]:
+            return None
+        share = row[0] / row[1]
+        self.pageable_share = share
+        key = "pinned" if share < LEAST_PAGEABLE else "pageable"
+        return Setting(self._messages.text(f"value.{key}", share=f"{100 * share:.0f} %"), "copies")
+
+
+def _environment(text: str | None) -> dict[str, object]:
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    own = found.get("environment") if isinstance(found, dict) else None
+    return own if isinstance(own, dict) else {}

@@ -1,0 +1,50 @@
+"""Host bound: the GPU idles while the launching thread does something other than launching."""
+
+from traceanalyzer.checkup.charges import Charge
+from traceanalyzer.checkup.costed import HOST, UNSEEN, blame_evidence, blamed_for, costed_verdict, where
+from traceanalyzer.checkup.job import Job
+from traceanalyzer.checkup.verdict import Verdict
+from traceanalyzer.passes.causes import Cause
+
+NAME = "host_bound"
+
+
+def judge(job: Job) -> Verdict | None:
+    """Idle time in Python, in ranges, in calls of the system, for the interpreter lock, or outside of all events."""
+    if not job.typical:
+        return None
+    blamed = blamed_for(job, NAME)
+    most = job.costliest(NAME)
+    charges = most.parts.get(NAME, {})
+    whole = sum(charges.values())
+    unseen = sum(ns for charge, ns in charges.items() if charge in UNSEEN)
+    line = where(job, blamed, NAME)
+    if 2 * _of(charges, Cause.GIL_WAIT) > whole:
+        title = job.messages.text(f"{NAME}.lock", holder=_holder(job))
+    elif 2 * _of(charges, Cause.GARBAGE_COLLECTION) > whole:
+        title = job.messages.text(f"{NAME}.collection")
+    elif 2 * _of(charges, Cause.OS_BLOCKED) > whole:
+        title = job.messages.text(f"{NAME}.blocked", where=line)
+    elif 2 * unseen > whole and not line:
+        title = job.messages.text(f"{NAME}.unseen")
+    else:
+        title = job.messages.text(f"{NAME}.title", where=line)
+    remarks = []
+    if unseen > 0.1 * whole:
+        remarks.append(job.messages.text("card.unseen", time=job.time(unseen / most.n_steps)))
+    if NAME in HOST and job.records_frames(most):
+        remarks.append(job.messages.text("card.frames"))
+    values = {"without": job.time(job.step_ns - job.cost_ns(NAME))}
+    evidence = blame_evidence(job, NAME, blamed)
+    return costed_verdict(job, NAME, title, values=values, evidence=evidence, remarks=remarks)
+
+
+def _of(charges: dict[Charge, int], cause: Cause) -> int:
+    return sum(ns for charge, ns in charges.items() if charge.category == f"idle:{cause.text}")
+
+
+def _holder(job: Job) -> str:
+    """The code that holds the lock most, in words."""
+    rows = job.costliest(NAME).account.lock.rows()
+    blame = next((row[2] for row in rows if row[2]), None)
+    return job.messages.text(f"{NAME}.lock_holder", holder=blame) if blame else ""

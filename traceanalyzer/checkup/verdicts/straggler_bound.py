@@ -1,0 +1,66 @@
+"""Straggler bound: ranks wait in collectives for one that comes late."""
+
+from typing import Any
+
+from traceanalyzer.checkup.costed import costed_verdict
+from traceanalyzer.checkup.job import Job
+from traceanalyzer.checkup.verdict import Evidence, Verdict
+
+NAME = "straggler_bound"
+
+
+def judge(job: Job) -> Verdict | None:
+    """Waits of the ranks that are not late, in collectives, that no compute hides; which rank is late, and why."""
+    if not job.typical:
+        return None
+    found = job.imbalance
+    late: list[dict[str, Any]] = list(found.tables["stragglers"].rows()) if found else []
+    values = {"without": job.time(job.step_ns - job.cost_ns(NAME))}
+    if not late or found is None:
+        return costed_verdict(job, NAME, job.messages.text(f"{NAME}.nobody"), values=values)
+    first = late[0]
+    title = job.messages.text(
+        f"{NAME}.title",
+        rank=first["rank"],
+        excess=job.time(first["excess_ns"]),
+        when=_when(job, first),
+        reason=_reason(job, first),
+    )
+    command = job.command("imbalance")
+    row = {"rank": first["rank"], "kind": first["kind"]}
+    evidence = [
+        Evidence(
+            f"excess, rank {first['rank']}", first["excess_ns"], "ns", None, command, "stragglers", "excess_ns", row
+        ),
+        Evidence(
+            f"others wait for rank {first['rank']}",
+            first["others_wait_ns"],
+            "ns",
+            None,
+            command,
+            "stragglers",
+            "others_wait_ns",
+            row,
+        ),
+    ]
+    remarks = []
+    efficiency = next(iter(found.tables["efficiency"].rows()), None)
+    if efficiency and efficiency["what_if_step_ns"] is not None:
+        step = efficiency["what_if_step_ns"]
+        remarks.append(job.messages.text(f"{NAME}.what_if", step=job.time(step)))
+        evidence.append(Evidence("step without it", step, "ns", None, command, "efficiency", "what_if_step_ns", {}))
+    if len(job.typical) < len(job.devices):
+        ranks = ", ".join(str(each.device.rank) for each in job.typical[:8])
+        remarks.append(job.messages.text("card.typical", ranks=ranks + (", ..." if len(job.typical) > 8 else "")))
+    return costed_verdict(job, NAME, title, values=values, evidence=evidence, remarks=remarks)
+
+
+def _reason(job: Job, row: dict[str, Any]) -> str:
+    """What the late rank does more of."""
+    line = job.messages.text("where.line", blame=row["blame"]) if row["blame"] else ""
+    cause = row["cause"] or ""
+    return job.messages.text(f"{NAME}.{row['part']}", more=job.time(row["more_ns"]), where=line, cause=cause)
+
+
+def _when(job: Job, row: dict[str, Any]) -> str:
+    return job.messages.text(f"{NAME}.{row['kind']}", period=row["period"], steps=row["late_steps"])

@@ -1,0 +1,35 @@
+"""Sync bound: the host waits for the device, and the device for launches that begin anew after each wait."""
+
+from traceanalyzer.checkup.costed import blame_evidence, blamed_for, costed_verdict, refilled_ns, where
+from traceanalyzer.checkup.job import Job
+from traceanalyzer.checkup.verdict import Evidence, Verdict
+from traceanalyzer.passes.idle.findings import CALLS_A_STEP
+
+NAME = "sync_bound"
+
+
+def judge(job: Job) -> Verdict | None:
+    """Idle time inside blocking calls; and refill, where more than two calls a step block."""
+    if not job.typical:
+        return None
+    most = job.costliest(NAME)
+    refilled = most.account.refilled()
+    if most.blocking_calls > CALLS_A_STEP and refilled is not None and refilled_ns(most):
+        blame = most.account.blame_text(refilled.call)
+        line = job.messages.text("where.line", blame=blame) if blame else ""
+        title = job.messages.text(f"{NAME}.title", calls=f"{most.blocking_calls:,.0f}", where=line)
+        evidence = [_refill(job, round(refilled.cost_ns))]
+    else:
+        blamed = blamed_for(job, NAME)
+        title = job.messages.text(f"{NAME}.waits", where=where(job, blamed, NAME))
+        evidence = blame_evidence(job, NAME, blamed)
+    remarks = [job.messages.text("card.frames")] if job.records_frames(most) else []
+    values = {"without": job.time(job.step_ns - job.cost_ns(NAME))}
+    return costed_verdict(job, NAME, title, values=values, evidence=evidence, remarks=remarks)
+
+
+def _refill(job: Job, cost_ns: int) -> Evidence:
+    most = job.costliest(NAME)
+    command = job.command("gaps")
+    row = {"code": "refill", "rank": most.device.rank}
+    return Evidence(f"refill, {most.whose}", cost_ns, "ns", None, command, "findings", "cost_ns", row)
