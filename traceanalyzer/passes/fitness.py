@@ -45,6 +45,8 @@ MOST_FILES = 4
 """Files that a warning names."""
 SAMPLES_A_STEP = 10
 """With fewer samples a step than this, samples say little of a step."""
+TELEMETRY_A_STEP = 2
+"""With fewer samples of telemetry a step than this, it says nothing of what goes on inside of one."""
 
 _LAUNCH_NAMES = (
     "SELECT name_id FROM stored.names"
@@ -279,6 +281,29 @@ def _start_skew(capture: _Capture) -> _Result:
     return (PROBLEM if int(str(skew)) > capture.span_ns / 2 else FINE), text
 
 
+def _telemetry(capture: _Capture) -> _Result:
+    """Whether telemetry of the run is sampled often enough to look into steps."""
+    watched, interval, step = capture.one(
+        f"""WITH mine AS (SELECT capture FROM stored.captures WHERE run = $run AND source IN {TELEMETRY}),
+        series AS (
+            SELECT max(t_ns) - min(t_ns) AS span, count(DISTINCT t_ns) AS n FROM stored.metric_samples
+            WHERE capture IN (SELECT capture FROM mine) AND device IS NOT NULL AND process IS NULL
+            GROUP BY capture, device, metric
+        )
+        SELECT (SELECT count(*) FROM series), (SELECT min(span / (n - 1))::BIGINT FROM series WHERE n > 1),
+            (SELECT median(end_ns - start_ns)::BIGINT FROM stored.steps WHERE capture = $capture)""",
+        run=capture.run,
+    )
+    if not watched:
+        return None
+    if interval is None or step is None:
+        return UNKNOWN, "telemetry states no times, or there are no steps to compare its distance of samples with"
+    text = f"telemetry has a sample every {_time(int(str(interval)))}, a step takes {_time(int(str(step)))}"
+    if TELEMETRY_A_STEP * int(str(interval)) > int(str(step)):
+        return UNKNOWN, f"{text}: it could not look into steps"
+    return FINE, text
+
+
 _TIMELINE = ("gaps", "ledger", "steps", "scaling")
 CHECKS = (
     _Check("device_records", (*_TIMELINE, "ranges", "ops", "kernels", "streams", "launches"), _device_records),
@@ -289,6 +314,7 @@ CHECKS = (
     _Check("profiler_overhead", (*_TIMELINE, "ranges", "ops", "launches"), _overhead),
     _Check("slower_steps", (*_TIMELINE, "ranges", "ops", "launches"), _slower_steps),
     _Check("sampling", ("gaps", "ranges"), _sampling),
+    _Check("telemetry", ("metrics",), _telemetry),
     _Check("ranks", ("collectives", "imbalance"), _ranks, of_run=True),
     _Check("start_skew", ("collectives", "imbalance"), _start_skew),
 )

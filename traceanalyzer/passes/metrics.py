@@ -16,6 +16,8 @@ from traceanalyzer.passes.operations import load_operations, window_of
 from traceanalyzer.passes.ranges import operations_of_ranges
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.passes.step_marks import device_steps, step_window
+from traceanalyzer.passes.telemetry.answer import read_telemetry
+from traceanalyzer.passes.telemetry.tables import TABLES as OF_TELEMETRY
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.units import Unit
 
@@ -99,7 +101,7 @@ READINGS = TableSpec(
         CAPTURE,
         RANK,
         _DEVICE,
-        Column("over", Type.TEXT, "busy: operations run; gaps: none runs."),
+        Column("over", Type.TEXT, "busy: operations run; gaps: none runs; all: every sample of telemetry."),
         Column(
             "reading",
             Type.TEXT,
@@ -113,14 +115,14 @@ READINGS = TableSpec(
     ),
     cut=False,
 )
-TABLES = (METRICS, ROLLUP, BY_STEP, BY_RANGE, READINGS)
+TABLES = (METRICS, ROLLUP, BY_STEP, BY_RANGE, READINGS, *OF_TELEMETRY)
 
 _Row = tuple[object, ...]
 _Place = tuple[int, int | None, int | None]
 
 
 def metrics(scope: Scope) -> Answer:
-    """Tables `metrics`, `rollup`, `by_step`, `by_range` and `readings`.
+    """Tables `metrics`, `rollup`, `by_step`, `by_range`, `readings`, and of telemetry those of `telemetry.tables`.
 
     Means are over the samples of which nine tenths or more lie inside of what they speak of.
 
@@ -156,6 +158,13 @@ def metrics(scope: Scope) -> Answer:
             reading = _reading(place, over, activity_of(means[over]))
             rows["readings"] += [] if reading is None else [reading]
             findings += _finding(scope, device, reading)
+    watched = read_telemetry(scope)
+    rows |= watched.rows
+    findings += watched.findings
+    rows["readings"] += [
+        (seen.capture, None, seen.device, "all", reading.value, text, *astuple(activity))
+        for seen, activity, reading, text in watched.readings
+    ]
     rows["metrics"] = _samples(scope)
     rows["rollup"].sort(key=_telling_first)
     if not rows["rollup"]:

@@ -132,8 +132,10 @@ def window_of(scope: Scope, capture: int) -> tuple[int, int] | None:
 
 
 def first_operation(scope: Scope, capture: int) -> int:
-    """Start of the first operation of a file: windows count from there."""
-    row = first_row(scope.connection.execute("SELECT min(start_ns) FROM stored.gpu_ops WHERE capture = ?", [capture]))
+    """Start of the first operation of a file, or of the first sample where it has none: windows count from there."""
+    query = """SELECT coalesce(min(start_ns), (SELECT start_ns FROM stored.captures WHERE capture = $capture))
+        FROM stored.gpu_ops WHERE capture = $capture"""
+    row = first_row(scope.connection.execute(query, {"capture": capture}))
     return int(row[0]) if row and row[0] is not None else 0
 
 

@@ -570,6 +570,62 @@ OF_PROFILES = {
 }
 """The same where every file is of a profiler of single kernels: there is no timeline to ask about."""
 _SAMPLED = ("traceanalyzer metrics", "what was sampled")
+_TELEMETRY_COLUMNS: dict[str, tuple[str, ...]] = {
+    "telemetry": (
+        "capture",
+        "device",
+        "instance",
+        "metric",
+        "unit",
+        "mean",
+        "min",
+        "max",
+        "samples",
+        "missing",
+        "interval_ns",
+        "source",
+    ),
+    "patterns": ("capture", "device", "instance", "metric", "pattern", "period_ns", "duty", "low", "high", "source"),
+    "throttling": (
+        "capture",
+        "device",
+        "instance",
+        "reason",
+        "harmful",
+        "busy_share",
+        "share",
+        "throttled_ns",
+        "clock_mhz",
+        "max_clock_mhz",
+        "source",
+    ),
+    "errors": ("capture", "device", "instance", "error", "serious", "first", "last", "growth", "source"),
+    "processes": (
+        "capture",
+        "device",
+        "process",
+        "process_name",
+        "traced",
+        "utilization_pct",
+        "memory_activity_pct",
+        "memory_bytes",
+        "samples",
+        "source",
+    ),
+    "alignment": (
+        "capture",
+        "device",
+        "trace",
+        "trace_device",
+        "state",
+        "offset_ns",
+        "overlap_ns",
+        "utilization_pct",
+        "busy_pct",
+        "samples",
+    ),
+}
+_OF_TELEMETRY_TABLES = tuple(_TELEMETRY_COLUMNS)
 OF_TELEMETRY = {
     "ingest": replace(
         VIEWS["ingest"],
@@ -578,11 +634,15 @@ OF_TELEMETRY = {
     ),
     "info": replace(VIEWS["info"], hints=(_SAMPLED,)),
     "metrics": View(
-        shown=("rollup",),
-        columns={
-            "rollup": ("capture", "device", "instance", "process", "metric", "unit", "mean", "min", "max", "n_samples")
-        },
-        hints=(("traceanalyzer metrics --format csv --top 0", "every sample"),),
+        shown=(*_OF_TELEMETRY_TABLES, "rollup"),
+        columns=_TELEMETRY_COLUMNS
+        | {"rollup": ("capture", "device", "instance", "process", "metric", "unit", "mean", "min", "max", "n_samples")},
+        marks=frozenset({"missing"}),
+        unless_empty=frozenset(_OF_TELEMETRY_TABLES),
+        hints=(
+            ("traceanalyzer metrics --table rollup", "every metric as its source names it"),
+            ("traceanalyzer metrics --format csv --top 0", "every sample"),
+        ),
     ),
 }
 """The same where every file is telemetry."""
@@ -599,7 +659,8 @@ def view_of(answer: Answer) -> View:
     if answer.command == "metrics" and "rollup" in answer.tables:
         rollup = answer.tables["rollup"]
         if len(rollup) and not any(busy is not None for busy in rollup.columns["busy_ns"]):
-            return OF_TELEMETRY["metrics"]
+            view = OF_TELEMETRY["metrics"]
+            return replace(view, shown=_OF_TELEMETRY_TABLES) if len(answer.tables.get("telemetry", ())) else view
     if answer.command == "throughput" and not len(answer.tables.get("operators", ())):
         return replace(VIEWS["throughput"], hints=VIEWS["throughput"].hints[:1])
     if answer.command == "ops":

@@ -66,7 +66,8 @@ def reading_of(activity: Activity, *, idle: bool) -> tuple[Reading, str] | None:
     if sm < IDLE_PCT and dram < IDLE_PCT:
         what = "starved: the device waits for the host" if idle else "next to nothing runs although kernels are there"
         return Reading.STARVED, f"{seen}, both under {IDLE_PCT:.0f} %: {what}"
-    if dram >= LOW_PCT and dram > (issue if issue is not None else sm):
+    # Without the rate of issue the tensor pipe is all that tells of work: warps that wait for memory are active too.
+    if dram >= LOW_PCT and dram > (issue if issue is not None else tensor or 0.0):
         return Reading.MEMORY_LIMITED, f"{_with_issue(seen, issue)}: limited by device memory"
     if issue is not None and issue >= LOW_PCT:
         return Reading.COMPUTE_BUSY, f"{_with_issue(seen, issue)}: the multiprocessors are busy with instructions"

@@ -1,0 +1,1 @@
+"""What telemetry says: canonical metrics of each device, patterns in time, throttling, errors, processes, alignment."""
