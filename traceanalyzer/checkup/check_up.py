@@ -11,6 +11,7 @@ from traceanalyzer.checkup.verdicts import VERDICTS, WITHOUT_TIMELINE, healthy
 from traceanalyzer.errors import UsageError
 from traceanalyzer.passes.answer import Answer, Frame, TableSpec
 from traceanalyzer.passes.scope import Scope
+from traceanalyzer.passes.telemetry.answer import read_telemetry
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.units import Unit
 
@@ -80,6 +81,7 @@ def check_up(scope: Scope, *, language: str = LANGUAGES[0], inputs: str = "") ->
     answer.default_table = VERDICT_TABLE.name
     answer.language = language
     answer.notes.append(_heading(job))
+    answer.findings += read_telemetry(scope).findings
     if job.typical and not job.stepped:
         answer.warnings.append(job.messages.text("card.no_steps"))
     return answer

@@ -6,11 +6,13 @@ from traceanalyzer.checkup.job import Job
 from traceanalyzer.checkup.verdict import Verdict
 from traceanalyzer.checkup.verdicts import (
     allocation_bound,
+    clock_throttled,
     communication_bound,
     compile_or_load,
     compute_bound,
     copy_bound,
     dependency_bound,
+    device_errors,
     host_bound,
     input_bound,
     launch_bound,
@@ -36,6 +38,8 @@ VERDICTS: dict[str, Callable[[Job], Verdict | None]] = {
     "profiler_bound": profiler_bound.judge,
     "communication_bound": communication_bound.judge,
     "straggler_bound": straggler_bound.judge,
+    "device_errors": device_errors.judge,
+    "clock_throttled": clock_throttled.judge,
     "memory_growth": memory_growth.judge,
     "unknown": unknown.judge,
     "memory_bandwidth_bound": memory_bandwidth_bound.judge,
@@ -43,5 +47,5 @@ VERDICTS: dict[str, Callable[[Job], Verdict | None]] = {
 }
 """All verdicts but `healthy`, which holds where none of these has a cost. They are asked of jobs with a timeline."""
 
-WITHOUT_TIMELINE = ("memory_growth", "unknown")
+WITHOUT_TIMELINE = ("device_errors", "clock_throttled", "memory_growth", "unknown")
 """Those that are asked of jobs without a timeline as well."""

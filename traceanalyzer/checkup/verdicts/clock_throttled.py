@@ -1,0 +1,52 @@
+"""Clock throttled: telemetry says that a device ran slower than it could. A risk: what it costs, no file tells."""
+
+from traceanalyzer.checkup.costed import advice_of
+from traceanalyzer.checkup.job import Job
+from traceanalyzer.checkup.verdict import Confidence, Evidence, Verdict
+from traceanalyzer.passes.telemetry.throttling import Throttled, throttled
+
+NAME = "clock_throttled"
+MOST_NAMED = 3
+
+
+def judge(job: Job) -> Verdict | None:
+    """Event reasons and violation counters that cost speed, while the device was busy."""
+    found = throttled(job.scope)
+    if not found:
+        return None
+    first = found[0]
+    mine = [each for each in found if (each.capture, each.device, each.instance) == _place(first)]
+    evidence = tuple(_evidence(job, each) for each in found[:MOST_NAMED])
+    whose = f"GPU {first.device}" + (f" {first.instance}" if first.instance else "")
+    return Verdict(
+        NAME,
+        job.messages.text(
+            f"{NAME}.title", whose=whose, reasons="; ".join(_words(job, each) for each in mine[:MOST_NAMED])
+        ),
+        None,
+        None,
+        Confidence.HIGH,
+        evidence,
+        job.messages.text(f"{NAME}.experiment"),
+        advice_of(job, NAME, {}),
+    )
+
+
+def _place(each: Throttled) -> tuple[int, int, str | None]:
+    return each.capture, each.device, each.instance
+
+
+def _words(job: Job, each: Throttled) -> str:
+    key = "reason" if each.busy_share is not None else "reason_alone"
+    share = job.share(each.busy_share or 0.0)
+    return job.messages.text(f"{NAME}.{key}", reason=each.reason, share=share)
+
+
+def _evidence(job: Job, each: Throttled) -> Evidence:
+    column = "busy_share" if each.busy_share is not None else "reason"
+    value = each.busy_share if each.busy_share is not None else each.reason
+    command = job.command("metrics --table throttling")
+    source = f"{each.reason}, GPU {each.device}"
+    return Evidence(
+        source, value, "share" if column == "busy_share" else "", None, command, each.table, column, each.row
+    )
