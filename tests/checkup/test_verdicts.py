@@ -29,6 +29,7 @@ PLANTED = {
     ("gil_thread", NSYS): ("host_bound", "interpreter lock"),
     ("inference_batches", STACK): ("host_bound", "wait_for_request"),
     ("checkpoint_every_5", TORCH): ("periodic_pause", "every 5 steps"),
+    ("checkpoint_every_5", STACK): ("periodic_pause", "in 1 of 6 steps"),
     ("checkpoint_every_5", NSYS): ("periodic_pause", "a checkpoint"),
     ("alloc_churn", NSYS): ("allocation_bound", "mostly in forward"),
     ("amp_small_eager", TORCH): ("launch_bound", ""),

@@ -128,6 +128,29 @@ def check_operators(traces):
     assert all(row["host_self_ns"] <= row["host_total_ns"] for row in answer.by_shape.rows())
 
 
+PAUSES = {
+    "checkpoint_every_5/torch.json": [(0, 5)],
+    "checkpoint_every_5/torch.stack.json": [(0, None)],
+    "checkpoint_every_5/nsys.sqlite": [(0, 5)],
+    "ddp2_occasional/rank0.json": [(0, 4)],
+    "ddp2_occasional/rank0.stack.json": [(0, 4)],
+    "ddp2_occasional/nsys.sqlite": [(0, 4)],
+}
+"""Rank and period of the recurring pauses of our own captures."""
+
+
+def check_views(path, traces):
+    """The parts of a summary add up to the device steps, without steps to the span; only planted pauses recur."""
+    stepped, everything = defaultdict(int), defaultdict(int)
+    for row in traces.ledger().ledger.rows():
+        key = row["capture"], row["device"]
+        everything[key] += row["ns"]
+        stepped[key] += row["ns"] if row["step"] is not None else 0
+    parts = sums(traces.summary().summary, "ns")
+    assert parts == {key: stepped[key] or ns for key, ns in everything.items() if ns}
+    assert [(row["rank"], row["period_steps"]) for row in traces.steps().pauses.rows()] == PAUSES.get(title(path), [])
+
+
 @pytest.mark.parametrize("path", FILES, ids=title)
 def test_idle_time_is_conserved(path):
     if path.name in REFUSED:
@@ -144,6 +167,8 @@ def test_idle_time_is_conserved(path):
                 check_groups(traces, answer, lane)
         check_ledger(traces, answers["device"], answers["compute"])
         check_operators(traces)
+        if TRACES in path.parents:
+            check_views(path, traces)
         # What a device idles keeps its causes on the compute lane; the rest is what else ran.
         causes = {lane: sums(answer.causes, keys=CAUSE) for lane, answer in answers.items()}
         assert {key: ns for key, ns in causes["compute"].items() if key[2] not in OTHER_LANE} == causes["device"]

@@ -45,8 +45,8 @@ def test_every_cause_of_the_device_lane_is_in_one_part():
 
 
 def two_steps():
-    """A kernel in flight to 0, and two steps of 100 us: Python 30, a launch of 10 and 5 on its way, a kernel of 40, then
-    a copy of 15 on another stream, beside which a kernel of 5 runs at its beginning."""
+    """A kernel in flight to 0, and two steps of 100 us: Python 30, a launch of 10 and 5 on its way, a kernel of 40;
+    then a copy of 15 on another stream, beside which a kernel of 5 runs at its beginning."""
     capture = Capture().kernel(-50 * US, 0)
     for number in range(2):
         t = number * 100 * US
@@ -73,10 +73,11 @@ def test_parts_of_steps_by_hand(tmp_path):
     assert parts(answer, "share") == {"compute": 0.45, "idle:host": 0.3, "idle:launch": 0.15, "copy": 0.1}
     assert parts(answer, "categories")["idle:launch"] == "launch_call, launch_latency"
     assert [finding.text for finding in answer.findings] == [
-        "rank 0, device 0: a step of 100.000 us (2 counted steps) is 45.0 % compute (45.000 us), 30.0 % idle for the host"
-        " program (30.000 us), 15.0 % idle between launches (15.000 us) and 10.0 % copies that nothing hides (10.000 us)",
-        "rank 0, device 0: 50.000 us of the span lie outside of all device steps, and in no part; `traceanalyzer ledger`"
-        " has them without a step",
+        "rank 0, device 0: a step of 100.000 us (2 counted steps) is 45.0 % compute (45.000 us), 30.0 % idle for the"
+        " host program (30.000 us), 15.0 % idle between launches (15.000 us) and 10.0 % copies that nothing hides"
+        " (10.000 us)",
+        "rank 0, device 0: 50.000 us of the span lie outside of all device steps, and in no part;"
+        " `traceanalyzer ledger` has them without a step",
     ]
     with traceanalyzer.open(tmp_path / "s.duckdb") as traces:
         assert sum(parts(traces.summary(steps="1")).values()) == 100 * US

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from traceanalyzer.passes.answer import Finding, Frame, TableSpec
 from traceanalyzer.passes.columns import CAPTURE, DEVICE, RANK
 from traceanalyzer.passes.idle.findings import WORDS
-from traceanalyzer.passes.pauses import Pause
+from traceanalyzer.passes.pauses import UNKNOWN, Pause
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.units import Unit, counted, format_value
@@ -105,7 +105,9 @@ def told_of_pauses(scope: Scope, pauses: list[Pause]) -> list[Finding]:
     for each in pauses:
         often = len(each.first_steps)
         every = f"every {each.period_steps} steps" if each.period_steps is not None else "now and then"
-        what = "a pause" if each.kind == "unknown" else f"a pause for {PAUSE_WORDS[each.kind]}"
+        if often == 1:
+            every = "which comes back, though how often these steps do not tell,"
+        what = "a pause" if each.kind == UNKNOWN else f"a pause for {PAUSE_WORDS[each.kind]}"
         cause, ns = next(iter(each.excess_ns_by_cause.items()))
         who = f"{each.blame}, {WORDS[cause]}" if each.blame else WORDS[cause]
         rest = "" if ns >= ALL_OF * each.idle_ns else f" ({100 * ns / each.idle_ns:.0f} %)"

@@ -44,6 +44,9 @@ LEAST_PERIOD = 3
 LEAST_IRREGULAR = 3
 """From so many on pauses recur although they are not regular, if they are in a third of the steps at most."""
 
+UNKNOWN = "unknown"
+"""Kind of a pause whose stack names none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pause:
@@ -115,13 +118,14 @@ def _deviation(values: Ints) -> float:
 def recurring_pauses(scope: Scope, tree: StackTree, part: DeviceGaps) -> list[Pause]:
     """The recurring pauses of a device, the costliest first. `part` is of the device lane and of all steps.
 
-    None where the work of neighbouring steps interleaves on the device: then a single device step says little.
+    A pause that comes once is among them where the names in its stack say that it is of a kind that recurs. None where
+    the work of neighbouring steps interleaves on the device: then a single device step says little.
     """
     steps = device_steps(part.ops)
     if len(steps) < LEAST_STEPS or run_on(part.ops, steps):
         return []
     found = _Found(scope, tree, part, steps)
-    return found.recurring() if len(found.runs) > 1 else []
+    return found.recurring() if found.runs else []
 
 
 class _Found:
@@ -157,6 +161,8 @@ class _Found:
             often = len(runs) >= LEAST_IRREGULAR and len(runs) * LEAST_PERIOD <= self._counted.sum()
             if len(runs) > 1 and min(idle) > 0 and ((period is not None and alike) or often):
                 out.append(self._pause(runs, begins, period))
+            elif len(runs) == 1 and idle[0] > 0 and (once := self._pause(runs, begins, None)).kind != UNKNOWN:
+                out.append(once)
         out = [pause for pause in out if not _is_of_loader(pause)]
         return sorted(out, key=lambda pause: (-pause.idle_ns, pause.steps))
 
@@ -225,7 +231,7 @@ class _Found:
             tuple(begins),
             period,
             int(self._counted.sum()),
-            excess // len(runs),
+            round(excess / len(runs)),
             by_cause,
             blame,
             stack,
@@ -246,7 +252,7 @@ class _Found:
 
 def _is_of_loader(pause: Pause) -> bool:
     """Whether the pauses are those of a DataLoader that cannot keep up: of k workers every k-th batch is late."""
-    return next(iter(pause.excess_ns_by_cause)) is Cause.INPUT_WAIT and pause.kind == "unknown"
+    return next(iter(pause.excess_ns_by_cause)) is Cause.INPUT_WAIT and pause.kind == UNKNOWN
 
 
 _LINE = re.compile(r" \([^()]*:\d+\)$")
@@ -305,4 +311,4 @@ def kind_of(cause: Cause, blame: str | None, stack: Sequence[str]) -> str:
             # The recomputation of activations is called checkpointing as well, and is none.
             if pattern.search(name) and not _RECOMPUTATION.search(text):
                 return kind
-    return "unknown"
+    return UNKNOWN

@@ -35,8 +35,6 @@ from traceanalyzer.schema.kinds import Lane
 from traceanalyzer.units import Unit, counted, format_value
 
 Ints = NDArray[np.int64]
-LEAST_PAUSES = 2
-"""Steps with a pause that make it worth looking for what recurs."""
 MOST_OUTLIERS = 3
 """Outliers that a sentence names."""
 
@@ -155,7 +153,7 @@ def _pauses(scope: Scope, one: _OfDevice, tree: Callable[[], StackTree]) -> list
     if one.outlier is None or not one.outlier.any():
         return []
     idle = one.lengths - np.array([busy for busy, *_ in one.inside], np.int64)
-    if paused(one.lengths, idle, one.counted).sum() < LEAST_PAUSES:
+    if not paused(one.lengths, idle, one.counted).any():
         return []
     whole = replace(_whole(scope), devices=(one.device,))
     return [pause for part in devices_with_gaps(whole, tree()) for pause in recurring_pauses(whole, tree(), part)]

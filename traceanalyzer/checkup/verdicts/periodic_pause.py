@@ -1,8 +1,10 @@
 """Periodic pause: steps that recur idle longer than the others, as for checkpoints or evaluation."""
 
+from dataclasses import replace
+
 from traceanalyzer.checkup.costed import costed_verdict
 from traceanalyzer.checkup.job import Job
-from traceanalyzer.checkup.verdict import Evidence, Verdict
+from traceanalyzer.checkup.verdict import Confidence, Evidence, Verdict
 from traceanalyzer.passes.pauses import Pause
 
 NAME = "periodic_pause"
@@ -34,7 +36,10 @@ def judge(job: Job) -> Verdict | None:
     command = job.command("steps --table pauses")
     source = f"{first.kind}, {most.whose}"
     evidence = Evidence(source, first.cost_ns, "ns", None, command, "pauses", "cost_ns", row)
-    return costed_verdict(job, NAME, title, values=values, evidence=[evidence])
+    once = len(first.first_steps) == 1
+    remarks = [job.messages.text(f"{NAME}.once", counted=first.n_counted)] if once else []
+    verdict = costed_verdict(job, NAME, title, values=values, evidence=[evidence], remarks=remarks)
+    return replace(verdict, confidence=Confidence.LOW) if verdict is not None and once else verdict
 
 
 def _when(job: Job, pause: Pause) -> str:
