@@ -7,12 +7,14 @@ import pytest
 from click.testing import CliRunner
 
 import traceanalyzer
-from tests.support.real_traces import MISSING, TRACES, TRUTH, opened
+from tests.support.real_traces import MISSING, PUBLIC, TRACES, TRUTH, opened
 from tests.support.store_builder import Capture, store_of
 from traceanalyzer.checkup.host.topology import numbers
 from traceanalyzer.cli.main import root
 from traceanalyzer.errors import UsageError
+from traceanalyzer.schema.kinds import EventKind
 from traceanalyzer.schema.sink import CaptureFacts
+from traceanalyzer.sources import SOURCES
 
 HOST_CODES = {
     *("workers_exceed_cores", "cpu_contention", "ranks_cross_numa", "ranks_cross_pcie", "nic_far", "mig"),
@@ -117,6 +119,38 @@ def test_workers_are_counted_by_their_names(tmp_path, named):
     assert environment(answer)["loader_workers"] == "5"
 
 
+def test_workers_of_one_epoch_are_not_added_to_those_of_the_next(tmp_path):
+    capture = trained()
+    for number, start in ((200, 0), (201, 10), (202, 2_000), (203, 2_010), (204, 2_020)):
+        capture.process(number, "pt_data_worker").thread(number, number, "pt_data_worker")
+        capture.scheduled(start, start + 900, ran=True, process=number, thread=number)
+    path = store_of(tmp_path / "s.duckdb", capture, source="nsys")
+    answer = asked(path)
+    assert environment(answer)["loader_workers"] == "3"
+
+
+def test_workers_without_a_name_are_processes_of_python_beside_a_loader_that_has_some(tmp_path):
+    capture = trained().process(200, "python3.11").process(201, "python3.11").process(202, "bash")
+    plain = store_of(tmp_path / "plain.duckdb", capture, source="nsys")
+    assert "loader_workers" not in environment(asked(plain))
+    capture.event(EventKind.RANGE, "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", 1_000, 2_000)
+    loader = store_of(tmp_path / "loader.duckdb", capture, source="nsys")
+    assert environment(asked(loader))["loader_workers"] == "2"
+
+
+def test_workers_that_files_of_several_ranks_show_are_counted_once(tmp_path):
+    def rank(device, *workers):
+        capture = trained(device)
+        for number in workers:
+            capture.process(number, "pt_data_worker").scheduled(0, 900, ran=True, process=number, thread=number)
+        return capture
+
+    own = store_of(tmp_path / "own.duckdb", rank(0, 200, 201), rank(1, 202, 203), source="nsys")
+    assert environment(asked(own))["loader_workers"] == "4 (2 ranks x 2)"
+    all_of_host = store_of(tmp_path / "all.duckdb", rank(0, 200, 201), rank(1, 200, 201), source="nsys")
+    assert environment(asked(all_of_host))["loader_workers"] == "2 (2 ranks x 1)"
+
+
 def test_a_thread_without_a_core_is_told_only_where_the_file_says_why(tmp_path):
     def ran(reason):
         return trained().scheduled(0, 800, ran=True).scheduled(800, 1_000, reason, ran=False)
@@ -150,9 +184,9 @@ def test_pairs_without_nvlink_are_told_by_the_way_they_take(tmp_path):
     store_of(path, matrix(Capture(), FOUR, [("GPU0", "0-7"), ("GPU1", "0-7"), ("GPU2", "8-15")]), source="nvidia_smi")
     answer = asked(path)
     told = findings(answer)
-    assert told["ranks_cross_numa"].startswith("2 of 6 pairs of the GPUs in use (0-3)")
+    assert told["ranks_cross_numa"].startswith("the GPUs in use (0-3): 2 of 6 pairs")
     assert "GPU0 and GPU2 for one" in told["ranks_cross_numa"]
-    assert told["ranks_cross_pcie"].startswith("2 of 6 pairs of the GPUs in use (0-3)")
+    assert told["ranks_cross_pcie"].startswith("the GPUs in use (0-3): 2 of 6 pairs")
     assert "(PHB, NODE, no NVLink), GPU2 and GPU3 for one" in told["ranks_cross_pcie"]
     facts_told = environment(answer)
     assert facts_told["links"] == (
@@ -167,8 +201,8 @@ def test_pairs_without_nvlink_are_told_by_the_way_they_take(tmp_path):
     [
         ((0, 1), set(), ""),
         ((1, 3), set(), ""),
-        ((0, 2), {"ranks_cross_numa"}, "1 of 1 pairs of the GPUs in use (0, 2)"),
-        ((0, 3), {"ranks_cross_pcie"}, "1 of 1 pair"),
+        ((0, 2), {"ranks_cross_numa"}, "the GPUs in use (0, 2): 1 of 1 pairs"),
+        ((0, 3), {"ranks_cross_pcie"}, "1 of 1 pairs"),
         ((0, 0), {"ranks_cross_numa", "ranks_cross_pcie"}, "do not tell which are in use"),
         ((0, 7), {"ranks_cross_numa", "ranks_cross_pcie"}, "do not tell which are in use"),
         ((0,), set(), ""),
@@ -188,12 +222,12 @@ def test_the_nearest_network_card_is_told_and_a_far_one_is_a_finding(tmp_path):
     answer = asked(near)
     assert not answer.findings
     told = environment(answer)
-    assert told["network_cards"] == "3: mlx5_0, NIC1, NIC2"
-    assert told["nearest_network_card"] == "GPU 0-1 mlx5_0 (PIX)"
+    assert told["network_cards"] == "mlx5_0, NIC1, NIC2"
+    assert told["nearest_network_card"] == "PIX: GPU 0-1 mlx5_0"
     only_far = {"GPU0": "X NV4 PHB", "GPU1": "NV4 X SYS", "mlx5_0": "PHB SYS X"}
     far = store_of(tmp_path / "far.duckdb", matrix(Capture(), only_far))
     text = findings(asked(far))["nic_far"]
-    assert text.startswith("2 of 2 of all 2 GPUs")
+    assert text.startswith("all 2 GPUs of the host (no timeline tells which are in use): 2 of 2 have no")
     assert "(PHB: GPU 0, SYS: GPU 1)" in text
 
 
@@ -269,3 +303,32 @@ def test_a_loader_with_two_workers_has_cores_enough():
     told = environment(answer)
     assert (told["loader_workers"], told["cpu_cores"]) == ("2", str(TRUTH["machine"]["cpu_cores"]))
     assert not HOST_CODES & set(findings(answer))
+
+
+TOPOLOGIES = {
+    "rtx4090x8_sys.txt": ({"ranks_cross_numa", "nic_far"}, "SYS between 28 pairs of GPUs"),
+    "h200x8_nics_ansi.txt": (set(), "NV18 between 28 pairs of GPUs"),
+    "h100x8_plain.txt": (set(), "NV18 between 28 pairs of GPUs"),
+    "h100_mig_one.txt": (set(), None),
+}
+
+
+@pytest.mark.skipif(not PUBLIC.exists(), reason=MISSING)
+@pytest.mark.skipif(all(each.name != "nvidia_smi" for each in SOURCES), reason="no reader of nvidia-smi")
+@pytest.mark.parametrize("name", TOPOLOGIES)
+def test_matrices_that_people_published(name):
+    with opened(PUBLIC / "telemetry" / "topo" / name) as traces:
+        answer = traces.checkup()
+    codes, links = TOPOLOGIES[name]
+    told = findings(answer)
+    assert set(told) == codes
+    assert environment(answer).get("links") == links
+    if name.startswith("rtx"):
+        assert told["ranks_cross_numa"].startswith(
+            "all 8 GPUs of the host (no timeline tells which are in use): 28 of 28"
+        )
+        assert "(SYS: GPU 0-5, 7, PHB: GPU 6)" in told["nic_far"]
+    if name.startswith("h200"):
+        assert environment(answer)["nearest_network_card"].startswith(
+            "PIX: GPU 0 mlx5_3; 1 mlx5_5; 2 mlx5_4; 3 mlx5_0/mlx5_1/mlx5_2; 4"
+        )

@@ -11,6 +11,7 @@ WORKER = "pt_data_worker"
 """What PyTorch names the processes of a DataLoader."""
 _SEVERAL = "%MultiProcessingDataLoaderIter%"
 _MOST_CORES = 1 << 20
+_FOREVER = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +132,9 @@ def _workers(
     """Loader workers of all ranks of a host, and who tells; ranks that were not recorded have as many as the others."""
     if given.workers is not None:
         return given.workers * ranks, "given"
-    seen, source = named_workers(scope, _list(captures)), "processes"
+    seen, source = _at_once(scope, captures, WORKER_PROCESSES), "processes"
     if not seen:
-        seen, source = _unnamed_workers(scope, _list(captures)), "children"
+        seen, source = _at_once(scope, captures, _unnamed_workers(captures)), "children"
     if not seen:
         return None, ""
     return (seen // recorded * ranks if seen % recorded == 0 else seen), source
@@ -146,29 +147,41 @@ WORKER_PROCESSES = f"""SELECT p.capture, p.process FROM stored.processes p
 """Loader workers by their names, or the names of their threads."""
 
 
-def named_workers(scope: Scope, captures: str) -> int:
-    """Loader workers that captures, a list for SQL, recorded by their names."""
+def _at_once(scope: Scope, captures: tuple[int, ...], processes: str) -> int:
+    """How many of some processes were there at once: a loader may start new workers in each epoch.
+
+    Those that files of several ranks show are counted once; of several files of a rank the one that shows most counts.
+    """
     row = first_row(
         scope.connection.execute(
-            f"SELECT count(DISTINCT process) FROM ({WORKER_PROCESSES}) WHERE capture IN {captures}"
+            f"""WITH worker AS (SELECT * FROM ({processes}) WHERE capture IN {_list(captures)}),
+            seen AS (
+                SELECT capture, process, start_ns AS low, end_ns AS high FROM stored.sched_slices
+                UNION ALL SELECT capture, process, t_ns, t_ns FROM stored.samples
+                UNION ALL SELECT capture, process, start_ns, end_ns FROM stored.cpu_events),
+            life AS (
+                SELECT capture, process, coalesce(min(low), -{_FOREVER}) AS low, coalesce(max(high), {_FOREVER}) AS high
+                FROM worker LEFT JOIN seen USING (capture, process) GROUP BY ALL),
+            change AS (
+                SELECT capture, low AS instant, 1 AS more FROM life UNION ALL SELECT capture, high, -1 FROM life),
+            alive AS (
+                SELECT capture, sum(more) OVER (
+                    PARTITION BY capture ORDER BY instant, more DESC ROWS UNBOUNDED PRECEDING) AS n
+                FROM change),
+            of_rank AS (SELECT c.rank, max(n) AS n FROM alive JOIN stored.captures c USING (capture) GROUP BY c.rank)
+            SELECT least((SELECT sum(n) FROM of_rank), (SELECT count(DISTINCT process) FROM worker))"""
         )
     )
-    return int(row[0]) if row else 0
+    return int(row[0]) if row and row[0] else 0
 
 
-def _unnamed_workers(scope: Scope, captures: str) -> int:
+def _unnamed_workers(captures: tuple[int, ...]) -> str:
     """Where a loader has processes but none goes by their name: Python without any call of CUDA or rank."""
-    row = first_row(
-        scope.connection.execute(
-            f"""SELECT count(DISTINCT p.process) FROM stored.processes p JOIN stored.names n ON n.name_id = p.name
-            WHERE p.capture IN {captures} AND p.rank IS NULL AND n.text LIKE 'python%'
-                AND EXISTS (SELECT 1 FROM stored.names l WHERE l.text LIKE '{_SEVERAL}' AND l.name_id IN (
-                    SELECT name FROM stored.cpu_events WHERE capture IN {captures} UNION
-                    SELECT frame FROM stored.stack_nodes))
-                AND NOT EXISTS (SELECT 1 FROM stored.cpu_events e WHERE e.capture = p.capture
-                    AND e.process = p.process AND e.kind = {int(EventKind.API_CALL)})
-                AND NOT EXISTS (SELECT 1 FROM stored.gpu_ops o WHERE o.capture = p.capture AND o.process = p.process)
-            """
-        )
-    )
-    return int(row[0]) if row else 0
+    mine = _list(captures)
+    return f"""SELECT p.capture, p.process FROM stored.processes p JOIN stored.names n ON n.name_id = p.name
+        WHERE p.capture IN {mine} AND p.rank IS NULL AND n.text LIKE 'python%'
+            AND EXISTS (SELECT 1 FROM stored.names l WHERE l.text LIKE '{_SEVERAL}' AND l.name_id IN (
+                SELECT name FROM stored.cpu_events WHERE capture IN {mine} UNION SELECT frame FROM stored.stack_nodes))
+            AND NOT EXISTS (SELECT 1 FROM stored.cpu_events e WHERE e.capture = p.capture
+                AND e.process = p.process AND e.kind = {int(EventKind.API_CALL)})
+            AND NOT EXISTS (SELECT 1 FROM stored.gpu_ops o WHERE o.capture = p.capture AND o.process = p.process)"""

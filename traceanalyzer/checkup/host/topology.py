@@ -216,7 +216,7 @@ def topology_facts(scope: Scope) -> Iterator[_Row]:
         names = [name or card for card, name in cards.items()]
         rest = len(names) - MOST_ROWS
         more = f" and {rest} more" if rest > 0 else ""
-        yield "network_cards", f"{len(cards)}: {', '.join(names[:MOST_ROWS])}{more}", topology.source
+        yield "network_cards", f"{', '.join(names[:MOST_ROWS])}{more}", topology.source
         yield "nearest_network_card", _nearest(topology, cards), topology.source
     affinities = topology.affinities()
     if affinities:
@@ -225,14 +225,18 @@ def topology_facts(scope: Scope) -> Iterator[_Row]:
 
 
 def _nearest(topology: Topology, cards: dict[str, str | None]) -> str:
-    """Nearest network cards; GPUs that have all of them equally near are told together."""
-    alike: dict[str, list[int]] = {}
-    for gpu, link, nearest in topology.nearest(topology.gpus):
+    """Nearest network cards by the way to them; GPUs that have the same ones are told together."""
+    ways: dict[str, dict[str, list[int]]] = {}
+    for gpu, link, nearest in topology.nearest(topology.gpus[:MOST_ROWS]):
         names = [cards.get(card) or card for card in nearest]
         rest = len(names) - MOST_SHOWN
         text = "/".join(names[:MOST_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
-        alike.setdefault(f"{text} ({link})", []).append(gpu)
-    return ", ".join(f"GPU {numbers(gpus)} {text}" for text, gpus in list(alike.items())[:MOST_ROWS])
+        ways.setdefault(link, {}).setdefault(text, []).append(gpu)
+    told = [
+        f"{link}: GPU " + "; ".join(f"{numbers(gpus)} {text}" for text, gpus in alike.items())
+        for link, alike in ways.items()
+    ]
+    return "; ".join(told)
 
 
 def numbers(values: Sequence[int]) -> str:

@@ -100,15 +100,20 @@ def _waiting_workers(job: Job) -> Iterator[Finding]:
 
 
 def _full(job: Job, host: Host) -> Iterator[Finding]:
-    """The cores that the recorded threads keep busy, of captures of one host that were taken side by side."""
+    """The cores that the recorded threads keep busy, of one capture of each rank: those were taken side by side."""
     if host.cores is None:
         return
-    rows = job.scope.connection.execute(
-        f"""SELECT sum(end_ns - start_ns) FILTER (state = {int(ThreadState.RUNNING)}), max(end_ns) - min(start_ns)
-        FROM stored.sched_slices WHERE capture IN ({", ".join(map(str, host.captures))})
-            AND capture IN {job.scope.numbers()} GROUP BY capture"""
-    ).fetchall()
-    busy = sum(int(running or 0) / span for running, span in rows if span)
+    row = first_row(
+        job.scope.connection.execute(
+            f"""SELECT sum(most) FROM (SELECT max(cores) AS most FROM (
+                SELECT capture, sum(end_ns - start_ns) FILTER (state = {int(ThreadState.RUNNING)})
+                    / nullif(max(end_ns) - min(start_ns), 0) AS cores
+                FROM stored.sched_slices WHERE capture IN ({", ".join(map(str, host.captures))})
+                    AND capture IN {job.scope.numbers()} GROUP BY capture)
+            JOIN stored.captures USING (capture) GROUP BY rank)"""
+        )
+    )
+    busy = float(row[0] or 0) if row else 0.0
     if busy >= FULL * host.cores:
         values = {"busy": f"{busy:.1f}", "cores": host.cores, "command": job.command(f'sql "{_OF_ALL}"')}
         yield Finding("cpu_contention", job.messages.text("cpu_contention.full", **values))
