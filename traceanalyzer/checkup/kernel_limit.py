@@ -9,6 +9,8 @@ from traceanalyzer.passes.limits.limit import Limit, LimitSource
 
 LEAST_COMPUTE = 0.3
 """Where compute runs for less of the step than this, what limits kernels is not the question."""
+MOSTLY = 0.9
+"""Where tensor cores are used in this share of the time, there is no advice to use them."""
 LEAST_SHARE = 0.5
 """A limit is told where it is that of this share of the kernel time."""
 
@@ -50,7 +52,7 @@ def limit_verdict(job: Job, name: str, limit: Limit) -> Verdict | None:
         confidence,
         evidence,
         job.messages.text(f"{name}.experiment"),
-        advice_of(job, name, {}, known),
+        advice_of(job, name, {}, known, ["few_tensor_cores"] if tensor < MOSTLY else []),
     )
 
 
