@@ -42,6 +42,9 @@ from traceanalyzer.version import __version__
 if TYPE_CHECKING:
     from traceanalyzer.ingestion import Progress
 
+MOST_OF_HOST = 1_000_000
+"""Loader workers of a rank, and cores of a host, that are believed."""
+
 
 class TraceSet:
     """A store opened to be asked. Use as a context manager, or call `close`.
@@ -163,19 +166,35 @@ class TraceSet:
         """How well throughput grows with the ranks: tables `scaling`, `lost`. Of all runs, unless `run` names one."""
         return self.ask("scaling", **selection)
 
-    def checkup(self, *, lang: str = "en", inputs: str | None = None, **selection: object) -> Answer:
+    def checkup(
+        self,
+        *,
+        lang: str = "en",
+        inputs: str | None = None,
+        workers: int | None = None,
+        cpus: int | None = None,
+        **selection: object,
+    ) -> Answer:
         """What limits the job, what it costs a step, and what to change first: tables `verdicts`, `next`,
         `environment`, `charges`. Texts in the language `lang` (en, zh).
 
         `inputs` is what a command line names the same files and selection by; without it commands name the store.
+        `workers` are loader workers of each rank, `cpus` cores of a host that the job may use, where files do not tell.
         """
         from traceanalyzer.checkup.check_up import check_up
+        from traceanalyzer.checkup.host.hosts import Given
         from traceanalyzer.checkup.messages import LANGUAGES
 
         if lang not in LANGUAGES:
             raise UsageError(f"--lang {lang}: give {', '.join(LANGUAGES)}")
         named = shlex.join(["--db", str(self.path)]) if inputs is None else inputs
-        return self._answer(lambda scope: check_up(scope, language=lang, inputs=named), selection, every_source=False)
+        for name, value, least in (("workers", workers, 0), ("cpus", cpus, 1)):
+            if value is not None and not least <= value <= MOST_OF_HOST:
+                raise UsageError(f"--{name} {value}: give a number from {least} to {MOST_OF_HOST}")
+        given = Given(workers, cpus)
+        return self._answer(
+            lambda scope: check_up(scope, language=lang, inputs=named, given=given), selection, every_source=False
+        )
 
     def sql(self, text: str, **selection: object) -> Answer:
         """Rows of a read-only query over the public views: table `rows`.

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from traceanalyzer.schema.frames import frame_of
-from traceanalyzer.schema.kinds import CopyKind, EventKind, MemoryKind, OpKind, RankSource, SampleKind
+from traceanalyzer.schema.kinds import CopyKind, EventKind, MemoryKind, OpKind, RankSource, SampleKind, ThreadState
 from traceanalyzer.schema.sink import CaptureFacts
 from traceanalyzer.store import catalog
 from traceanalyzer.store.commit import CaptureRow, commit_capture
@@ -31,6 +31,10 @@ class Capture:
     metrics: list[dict] = field(default_factory=list)
     device_rows: list[dict] = field(default_factory=list)
     allocations: list[dict] = field(default_factory=list)
+    process_rows: list[dict] = field(default_factory=list)
+    thread_rows: list[dict] = field(default_factory=list)
+    slices: list[dict] = field(default_factory=list)
+    places: list[tuple] = field(default_factory=list)
 
     def kernel(self, start: int, end: int, correlation: int | None = None, name: str = "gemm", **more) -> "Capture":
         self.ops.append(
@@ -131,6 +135,29 @@ class Capture:
     def gpu(self, name: str | None, device: int = 0, **more: object) -> "Capture":
         """What the file says of a device: its name, other columns of `devices`."""
         self.device_rows.append({"device": device, "name": name} | more)
+        return self
+
+    def process(self, number: int, name: str | None = None, rank: int | None = None) -> "Capture":
+        """A process beside the one, numbered 100, that runs all operations."""
+        self.process_rows.append({"process": number, "name": name, "rank": rank})
+        return self
+
+    def thread(self, process: int, number: int, name: str | None = None) -> "Capture":
+        self.thread_rows.append({"process": process, "thread": number, "name": name})
+        return self
+
+    def scheduled(
+        self, start: int, end: int, reason: str | None = None, *, ran: bool, process: int = 100, thread: int = 1
+    ) -> "Capture":
+        """A time in which a thread ran on a CPU, or was off it for a reason."""
+        state = ThreadState.RUNNING if ran else ThreadState.BLOCKED
+        row = {"process": process, "thread": thread, "start_ns": start, "end_ns": end, "state": state}
+        self.slices.append(row | {"reason": reason})
+        return self
+
+    def place(self, place: str, attribute: str, value: str, other: str | None = None) -> "Capture":
+        """What a matrix of connections says of a GPU or network card, or of the way from it to another."""
+        self.places.append((place, other, attribute, value))
         return self
 
     def sample(self, t: int, *frames: str, thread: int = 1) -> "Capture":
@@ -257,6 +284,32 @@ def _device_columns(staging: Staging, rows: Sequence[dict]) -> dict:
     return out
 
 
+def _integers(rows: Sequence[dict], name: str) -> np.ma.MaskedArray:
+    values = [row[name] for row in rows]
+    return np.ma.masked_array([0 if v is None else v for v in values], mask=[v is None for v in values])
+
+
+def _process_columns(staging: Staging, rows: Sequence[dict]) -> dict:
+    rows = [{"process": DEFAULTS["process"], "name": None, "rank": None}, *rows]
+    return {
+        "process": np.array([row["process"] for row in rows]),
+        "name": staging.texts.codes([row["name"] for row in rows]),
+        "rank": _integers(rows, "rank"),
+    }
+
+
+def _thread_columns(staging: Staging, rows: Sequence[dict]) -> dict:
+    out = {name: np.array([row[name] for row in rows], np.int64) for name in ("process", "thread")}
+    return out | {"name": staging.texts.codes([row["name"] for row in rows])}
+
+
+def _slice_columns(staging: Staging, rows: Sequence[dict]) -> dict:
+    names = ("process", "thread", "start_ns", "end_ns")
+    out = {name: np.array([row[name] for row in rows], np.int64) for name in names}
+    out["state"] = np.array([row["state"] for row in rows], np.uint8)
+    return out | {"reason": staging.texts.codes([row["reason"] for row in rows])}
+
+
 @functools.cache
 def empty_store() -> Path:
     """An empty store, made once: most of the time of a small test would go into making it."""
@@ -295,7 +348,14 @@ def store_of(
             staging.write("memory_events", _memory_columns(capture.allocations))
         if capture.samples:
             staging.write("samples", _sample_columns(staging, capture.samples))
-        staging.write("processes", {"process": np.array([100])})
+        if capture.thread_rows:
+            staging.write("threads", _thread_columns(staging, capture.thread_rows))
+        if capture.slices:
+            staging.write("sched_slices", _slice_columns(staging, capture.slices))
+        if capture.places:
+            columns = zip(("place", "other", "attribute", "value"), zip(*capture.places, strict=True), strict=True)
+            staging.write("topology", {name: staging.texts.codes(list(texts)) for name, texts in columns})
+        staging.write("processes", _process_columns(staging, capture.process_rows))
         choice = catalog.RunChoice(run, str(path.parent))
         known = dict(connection.execute("SELECT run, run_id FROM stored.runs").fetchall())
         catalog.touch_run(connection, catalog.RunChoice(run, choice.folder, known.get(run)))

@@ -3,6 +3,8 @@
 from typing import Any
 
 from traceanalyzer.checkup.environment import ENVIRONMENT, environment
+from traceanalyzer.checkup.host.findings import host_facts, host_findings
+from traceanalyzer.checkup.host.hosts import Given
 from traceanalyzer.checkup.job import Job
 from traceanalyzer.checkup.messages import LANGUAGES, Messages
 from traceanalyzer.checkup.next_captures import NEXT, next_captures
@@ -61,23 +63,24 @@ CHARGES = TableSpec(
 TABLES = (VERDICT_TABLE, NEXT, ENVIRONMENT, CHARGES)
 
 
-def check_up(scope: Scope, *, language: str = LANGUAGES[0], inputs: str = "") -> Answer:
+def check_up(scope: Scope, *, language: str = LANGUAGES[0], inputs: str = "", given: Given | None = None) -> Answer:
     """Tables `verdicts`, `next`, `environment`, `charges` of one run.
 
-    `inputs` is what a command line names the same captures and selection by; `language` is one of `LANGUAGES`. Raises
-    `UsageError` where several runs are selected.
+    `inputs` is what a command line names the same captures and selection by; `language` is one of `LANGUAGES`;
+    `given` is what is said of the host. Raises `UsageError` where several runs are selected.
     """
     if len(scope.runs) > 1:
         raise UsageError("a check-up is of one run; --run NAME chooses it")
-    job = Job(scope, Messages(language), inputs)
+    job = Job(scope, Messages(language), inputs, given)
     verdicts = verdicts_of(job)
     frames = (
         Frame.of_rows(VERDICT_TABLE, [_row(place, each) for place, each in enumerate(verdicts, 1)]),
         next_captures(job, verdicts),
-        environment(scope),
+        environment(scope, host_facts(job)),
         Frame.of_rows(CHARGES, _charge_rows(job)),
     )
     answer = Answer("checkup", {f.spec.name: f for f in frames}, warnings=list(scope.warnings))
+    answer.findings += host_findings(job)
     answer.default_table = VERDICT_TABLE.name
     answer.language = language
     answer.notes.append(_heading(job))

@@ -2,8 +2,10 @@
 
 import json
 from collections import Counter
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
+from traceanalyzer.checkup.host.hosts import captures_of_runs
 from traceanalyzer.passes.answer import Frame, TableSpec
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.schema.column import Column, Type
@@ -21,7 +23,8 @@ ENVIRONMENT = TableSpec(
 )
 ORDER = (
     *("gpu", "driver_version", "cuda_version", "cuda_driver_version", "rocm_version", "framework", "backend"),
-    *("nccl_version", "world_size", "hosts", "cpu", "cpu_cores", "os", "links", "mig_mode"),
+    *("nccl_version", "nccl_network", "world_size", "hosts", "cpu", "cpu_cores", "cpus_allowed", "loader_workers"),
+    *("os", "links", "network_cards", "nearest_network_card", "cpu_affinity", "mig_mode"),
 )
 """Facts in the order in which they are told; others come after these, environment variables last."""
 
@@ -30,29 +33,50 @@ _TORCH = {
     "cuda_driver_version": "cuda_driver_version",
     "hip_runtime_version": "rocm_version",
 }
+_NAMES = {"network": "nccl_network", "pytorch_version": "framework"}
+"""Facts that readers name otherwise."""
 _OWN_FACTS = frozenset({"gpu_name", "gpu_count"})
 """Facts of telemetry that the list of devices tells as well."""
 
 
-def environment(scope: Scope) -> Frame:
-    """Table `environment` of the selected captures; a fact that files tell differently has all its values."""
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A fact, what it is, and the kind of file that tells it."""
+
+    source: str
+    fact: str
+    value: object
+
+
+def environment(scope: Scope, more: Sequence[Told] = ()) -> Frame:
+    """Table `environment` of the selected run, from all of its files: also from those that others tell more than.
+
+    A fact that files tell differently has all its values. `more` are facts that were worked out.
+    """
     facts = _Facts()
-    rows = scope.connection.execute(
-        f"""SELECT capture, source, tool_version, host, world_size, metadata FROM stored.captures
-        WHERE capture IN {scope.numbers()} ORDER BY capture"""
-    ).fetchall()
-    for _capture, source, version, _host, world_size, metadata in rows:
-        facts.add("profiler", f"{source} {version}" if version else source, source)
-        facts.add("world_size", world_size, source)
-        for fact, value in _of_metadata(metadata):
-            facts.add(fact, value, source)
-    hosts = {row[3] for row in rows if row[3]}
-    if hosts:
-        facts.add("hosts", str(len(hosts)), rows[0][1])
+    for each in (*told_by_files(scope), *more):
+        facts.add(each.fact, each.value, each.source)
     _devices(scope, facts)
     _framework(scope, facts)
-    _links(scope, facts)
     return Frame.of_rows(ENVIRONMENT, facts.rows())
+
+
+def told_by_files(scope: Scope) -> list[Told]:
+    """Facts that readers kept of the files of the selected run."""
+    rows = scope.connection.execute(
+        f"""SELECT source, tool_version, host, world_size, metadata FROM stored.captures
+        WHERE capture IN {captures_of_runs(scope)} ORDER BY capture"""
+    ).fetchall()
+    out: list[Told] = []
+    hosts: dict[str, str] = {}
+    for source, version, host, world_size, metadata in rows:
+        out.append(Told(source, "profiler", f"{source} {version}" if version else source))
+        out.append(Told(source, "world_size", world_size))
+        out += [Told(source, fact, value) for fact, value in _of_metadata(metadata)]
+        if host:
+            hosts.setdefault(host, source)
+    out += [Told(source, "hosts", len(hosts)) for source in hosts.values()]
+    return out
 
 
 class _Facts:
@@ -65,6 +89,10 @@ class _Facts:
         """Take a value, unless there is none."""
         if value is not None and str(value).strip():
             self._values.setdefault(fact, {}).setdefault(str(value).strip(), set()).add(source)
+
+    def holds(self, fact: str) -> bool:
+        """Whether a fact is told."""
+        return fact in self._values
 
     def rows(self) -> list[tuple[str, str, str]]:
         """One row a fact."""
@@ -80,7 +108,7 @@ def _place(fact: str) -> tuple[int, bool, str]:
     return (ORDER.index(fact) if fact in ORDER else len(ORDER)), fact.isupper(), fact
 
 
-def _of_metadata(text: str | None) -> list[tuple[str, Any]]:
+def _of_metadata(text: str | None) -> list[tuple[str, object]]:
     """Facts that a reader kept of its file."""
     try:
         found = json.loads(text or "{}")
@@ -88,7 +116,7 @@ def _of_metadata(text: str | None) -> list[tuple[str, Any]]:
         return []
     if not isinstance(found, dict):
         return []
-    out: list[tuple[str, Any]] = []
+    out: list[tuple[str, object]] = []
     for name, fact in _TORCH.items():
         if isinstance(found.get(name), int):
             out.append((fact, _version(found[name]) if "cuda" in name else found[name]))
@@ -98,7 +126,10 @@ def _of_metadata(text: str | None) -> list[tuple[str, Any]]:
             for name, value in each.items():
                 if name not in _OWN_FACTS and isinstance(value, (str, int, float)):
                     cuda = name == "cuda_driver_version" and str(value).isdigit()
-                    out.append((name, _version(int(value)) if cuda else value))
+                    known: object = f"PyTorch {value}" if name == "pytorch_version" else value
+                    out.append((_NAMES.get(name) or name, _version(int(value)) if cuda else known))
+    # Readers of DCGM keep these beside.
+    out += [(name, found[name]) for name in ("driver_version", "hosts") if isinstance(found.get(name), (str, int))]
     distributed = found.get("distributedInfo")
     if isinstance(distributed, dict):
         out += [(name, distributed[name]) for name in ("backend", "nccl_version") if name in distributed]
@@ -115,7 +146,7 @@ def _devices(scope: Scope, facts: _Facts) -> None:
         f"""SELECT c.source, n.text, count(DISTINCT coalesce(d.uuid::VARCHAR, d.capture || ' ' || d.device)),
             any_value(d.memory_bytes)
         FROM stored.devices d JOIN stored.captures c USING (capture) JOIN stored.names n ON n.name_id = d.name
-        WHERE d.capture IN {scope.numbers()} AND (d.n_ops > 0 OR c.source NOT IN ('torch', 'nsys'))
+        WHERE d.capture IN {captures_of_runs(scope)} AND (d.n_ops > 0 OR c.source NOT IN ('torch', 'nsys'))
         GROUP BY ALL ORDER BY ALL"""
     ).fetchall()
     most: Counter[str] = Counter()
@@ -135,21 +166,10 @@ def _devices(scope: Scope, facts: _Facts) -> None:
 
 
 def _framework(scope: Scope, facts: _Facts) -> None:
-    """PyTorch, by the operators that it records; no file tells its version."""
+    """PyTorch, by the operators that it records; profilers do not tell its version."""
+    if facts.holds("framework"):
+        return
     for capture in scope.captures:
         if scope.holds("cpu_events", capture, f"kind = {int(EventKind.OPERATOR)}"):
             facts.add("framework", "PyTorch (version not recorded)", "torch")
             return
-
-
-def _links(scope: Scope, facts: _Facts) -> None:
-    """Kinds of links between GPUs, with how many pairs have them."""
-    rows = scope.connection.execute(
-        f"""SELECT c.source, v.text, count(*) FROM stored.topology t JOIN stored.captures c USING (capture)
-        JOIN stored.names a ON a.name_id = t.attribute JOIN stored.names v ON v.name_id = t.value
-        JOIN stored.names p ON p.name_id = t.place JOIN stored.names o ON o.name_id = t.other
-        WHERE t.capture IN {scope.numbers()} AND a.text = 'link' AND p.text LIKE 'GPU%' AND o.text LIKE 'GPU%'
-            AND p.text < o.text GROUP BY ALL ORDER BY ALL"""
-    ).fetchall()
-    for source, link, count in rows:
-        facts.add("links", f"{link} between {count} pairs of GPUs" if count > 1 else f"{link} between two GPUs", source)

@@ -4,6 +4,7 @@ from functools import cached_property
 from typing import Any
 
 from traceanalyzer.checkup.charges import DeviceCharges, charges_of
+from traceanalyzer.checkup.host.hosts import Given, Host
 from traceanalyzer.checkup.messages import Messages
 from traceanalyzer.checkup.settings import Settings
 from traceanalyzer.passes.answer import Answer, Frame
@@ -24,23 +25,30 @@ from traceanalyzer.units import Unit, format_value
 class Job:
     """Everything that verdicts are made from, for the one run of a scope.
 
-    `inputs` is what a command line names the same captures and selection by. Costs are those of typical devices: all
-    but those of ranks that the others wait for, whose own time is what the others' waits are told by.
+    `inputs` is what a command line names the same captures and selection by, `given` what is said of the host. Costs
+    are those of typical devices: all but those of ranks that the others wait for, whose own time is what the others'
+    waits are told by.
     """
 
-    def __init__(self, scope: Scope, messages: Messages, inputs: str) -> None:
+    def __init__(self, scope: Scope, messages: Messages, inputs: str, given: Given | None = None) -> None:
         self.scope, self.messages, self._inputs = scope, messages, inputs
+        self.given = given or Given()
         self.tree = StackTree(scope)
         communication = communication_of(scope)
         every = [charges_of(scope, self.tree, part, communication) for part in devices_with_gaps(scope, self.tree)]
         stepped = [each for each in every if each.stepped]
         self.stepped = bool(stepped)
         self.devices: list[DeviceCharges] = [each for each in stepped or every if each.total_ns]
-        self.settings = Settings(scope, messages)
+        self.settings = Settings(scope, messages, self.given)
 
     def command(self, words: str) -> str:
         """A command line of this program about the same captures."""
         return f"traceanalyzer {words} {self._inputs}".rstrip()
+
+    @property
+    def hosts(self) -> list[Host]:
+        """The hosts that recorded ranks ran on."""
+        return self.settings.hosts
 
     @cached_property
     def imbalance(self) -> Answer | None:

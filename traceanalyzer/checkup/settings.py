@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
+from traceanalyzer.checkup.host.hosts import Given, Host, hosts_of
 from traceanalyzer.checkup.messages import Messages
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.schema.kinds import CopyKind, EventKind, MemoryKind
@@ -14,7 +15,6 @@ _VARIABLES = ("NCCL_", "PYTORCH_", "TORCH_", "OMP_", "CUDA_")
 _SINGLE, _SEVERAL = re.compile("SingleProcessDataLoaderIter"), re.compile("MultiProcessingDataLoaderIter")
 LEAST_PAGEABLE = 0.01
 """A smaller share of the bytes from pageable memory is none."""
-_WORKER = "pt_data_worker"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,8 @@ class Setting:
 class Settings:
     """Looks for the settings of the selected captures. A setting that nothing tells is None, never a default."""
 
-    def __init__(self, scope: Scope, messages: Messages) -> None:
-        self._scope, self._messages = scope, messages
+    def __init__(self, scope: Scope, messages: Messages, given: Given | None = None) -> None:
+        self._scope, self._messages, self._given = scope, messages, given or Given()
         self.pageable_share = 0.0
 
     def get(self, name: str) -> Setting | None:
@@ -42,6 +42,11 @@ class Settings:
             return None
         unset = Setting(self._messages.text("value.unset"), "environment") if self.variables else None
         return self.variables.get(name, unset)
+
+    @cached_property
+    def hosts(self) -> list[Host]:
+        """The hosts that recorded ranks ran on."""
+        return hosts_of(self._scope, self._given)
 
     @cached_property
     def variables(self) -> dict[str, Setting]:
@@ -59,14 +64,11 @@ class Settings:
     @cached_property
     def _workers(self) -> Setting | None:
         names = self._names("WHERE n.text LIKE '%DataLoaderIter%'")
-        processes = first_row(
-            self._scope.connection.execute(
-                f"""SELECT count(DISTINCT p.process) FROM stored.processes p JOIN stored.names n ON n.name_id = p.name
-                WHERE p.capture IN {self._scope.numbers()} AND n.text LIKE '%{_WORKER}%'"""
-            )
-        )
-        if processes and processes[0]:
-            return Setting(f"{processes[0]}", "processes")
+        told = [host for host in self.hosts if host.workers is not None]
+        if told:
+            each = sorted({host.workers_per_rank for host in told if host.workers_per_rank is not None})
+            value = ", ".join(map(str, each)) or f"{told[0].workers}"
+            return Setting(value, told[0].source)
         if any(_SEVERAL.search(name) for name in names):
             return Setting(self._messages.text("value.several"), "loader")
         if any(_SINGLE.search(name) for name in names):

@@ -9,6 +9,8 @@ NAME = "input_bound"
 
 def judge(job: Job) -> Verdict | None:
     """Idle time inside the loader's `__next__`, or in ranges that `--input-range` names."""
+    if not job.typical:
+        return None
     blamed = blamed_for(job, NAME)
     values = {
         "compute": job.time(job.compute_share * job.step_ns),

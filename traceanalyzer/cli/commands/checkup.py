@@ -11,7 +11,19 @@ from traceanalyzer.cli.options import Asked, question_options
 @click.option(
     "--lang", type=click.Choice(("en", "zh")), default="en", show_default=True, help="Language of the verdicts."
 )
-def command(asked: Asked, lang: str) -> None:
+@click.option(
+    "--workers",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="num_workers of the DataLoaders of each rank.  [default: the workers that were recorded]",
+)
+@click.option(
+    "--cpus",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Cores of the host that the job may use: its quota.  [default: the cores that a file tells]",
+)
+def command(asked: Asked, lang: str, workers: int | None, cpus: int | None) -> None:
     """What limits the job, what it costs a step, and what to change first.
 
     Asks all other questions, and says what follows: one verdict an item, the costliest first, each with its cost from
@@ -26,8 +38,10 @@ def command(asked: Asked, lang: str) -> None:
     Examples:
       traceanalyzer checkup trace.json.gz          # a verdict from a file, nothing else needed
       traceanalyzer checkup rank*.json.gz dmon.log # all ranks of a job, and telemetry beside
+      traceanalyzer checkup --workers 8 --cpus 32  # loader workers of each rank against the cores of the job
       traceanalyzer checkup --lang zh              # the newest run of the store, in Chinese
       traceanalyzer checkup --table charges        # what each verdict is charged with
       traceanalyzer checkup --format json          # everything, for a program
     """
-    answer_question(asked, lambda traces: traces.checkup(**asked.selection, lang=lang, inputs=asked.inputs))
+    host = {"workers": workers, "cpus": cpus}
+    answer_question(asked, lambda traces: traces.checkup(**asked.selection, lang=lang, inputs=asked.inputs, **host))

@@ -34,8 +34,8 @@ class View:
     is_card: bool = False
 
 
-SENTENCES = frozenset({"reason", "text", "note", "title", "question", "capture_command"})
-"""Columns of sentences, which wrap where they do not fit; other text is names, which are shortened."""
+SENTENCES = frozenset({"reason", "text", "note", "title", "question", "capture_command", "value"})
+"""Columns of sentences and lists, which wrap where they do not fit; other text is names, which are shortened."""
 
 WHEN_SEVERAL = frozenset({"run", "capture", "process", "other_process", "group"})
 """Columns that are shown only where they tell rows apart."""

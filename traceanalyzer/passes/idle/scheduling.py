@@ -22,12 +22,17 @@ THREADS = TableSpec(
         Column("idle_ns", Type.INT64, "Idle time of the device in gaps that its launches end.", Unit.NS),
         IDLE_SHARE,
         Column("running_share", Type.FLOAT64, "Share of its scheduled time on a CPU; null: not recorded.", Unit.SHARE),
-        Column("runnable_share", Type.FLOAT64, "Share in which it was off a CPU though it could run.", Unit.SHARE),
-        Column("blocked_share", Type.FLOAT64, "Share in which it waited for something.", Unit.SHARE),
+        Column(
+            "runnable_share",
+            Type.FLOAT64,
+            "Share in which it was off a CPU though it could run; null where the file does not say why it was off.",
+            Unit.SHARE,
+        ),
+        Column("blocked_share", Type.FLOAT64, "Share in which it waited for something; null as before.", Unit.SHARE),
     ),
     cut=False,
 )
-_PREEMPTED = "Running"
+PREEMPTED = "Running"
 """State of a thread that is taken off a CPU without having to wait, in nsys' words."""
 
 
@@ -43,26 +48,31 @@ def thread_rows(scope: Scope, account: DeviceAccount, names: dict[tuple[int, int
             continue
         owner = account.threads[number]
         name = names.get((owner.process, owner.thread))
-        shares = _scheduled(scope, account.device.capture, owner.process, owner.thread)
+        shares = scheduled_shares(scope, account.device.capture, owner.process, owner.thread)
         rows.append((*account.place, owner.process, owner.thread, name, idle, share, *shares))
     return rows
 
 
-def _scheduled(scope: Scope, capture: int, process: int, thread: int) -> tuple[float | None, ...]:
+def scheduled_shares(scope: Scope, capture: int, process: int, thread: int) -> tuple[float | None, ...]:
+    """Shares of the scheduled time of a thread in which it ran, could have run and was blocked; null: not recorded.
+
+    The last two are known only where the file says of every time off a CPU why it was: nsys often does not.
+    """
     if not scope.holds("sched_slices", capture):
         return None, None, None
     row = first_row(
         scope.connection.execute(
             f"""SELECT sum(end_ns - start_ns) FILTER (WHERE state = {int(ThreadState.RUNNING)}),
                 sum(end_ns - start_ns) FILTER (WHERE state <> {int(ThreadState.RUNNING)} AND n.text = $preempted),
-                sum(end_ns - start_ns) FILTER (WHERE state <> {int(ThreadState.RUNNING)}
-                    AND n.text IS DISTINCT FROM $preempted)
+                sum(end_ns - start_ns) FILTER (WHERE state <> {int(ThreadState.RUNNING)} AND n.text <> $preempted),
+                sum(end_ns - start_ns) FILTER (WHERE state <> {int(ThreadState.RUNNING)} AND n.text IS NULL)
             FROM stored.sched_slices s LEFT JOIN stored.names n ON n.name_id = s.reason
             WHERE capture = $capture AND process = $process AND thread = $thread""",
-            {"capture": capture, "process": process, "thread": thread, "preempted": _PREEMPTED},
+            {"capture": capture, "process": process, "thread": thread, "preempted": PREEMPTED},
         )
     )
-    running, runnable, blocked = row or (None, None, None)
-    times = [int(x or 0) for x in (running, runnable, blocked)]
-    total = sum(times)
-    return tuple(time / total for time in times) if total else (None, None, None)
+    running, runnable, blocked, unknown = (int(x or 0) for x in row or (0, 0, 0, 0))
+    total = running + runnable + blocked + unknown
+    if not total:
+        return None, None, None
+    return running / total, *((None, None) if unknown else (runnable / total, blocked / total))
