@@ -18,11 +18,10 @@ def judge(job: Job) -> Verdict | None:
     mine = [each for each in found if (each.capture, each.device, each.instance) == _place(first)]
     evidence = tuple(_evidence(job, each) for each in found[:MOST_NAMED])
     whose = f"GPU {first.device}" + (f" {first.instance}" if first.instance else "")
+    reasons = "; ".join(dict.fromkeys(_words(job, each) for each in mine[:MOST_NAMED]))
     return Verdict(
         NAME,
-        job.messages.text(
-            f"{NAME}.title", whose=whose, reasons="; ".join(_words(job, each) for each in mine[:MOST_NAMED])
-        ),
+        job.messages.text(f"{NAME}.title", whose=whose, reasons=reasons),
         None,
         None,
         Confidence.HIGH,
@@ -46,7 +45,7 @@ def _evidence(job: Job, each: Throttled) -> Evidence:
     column = "busy_share" if each.busy_share is not None else "reason"
     value = each.busy_share if each.busy_share is not None else each.reason
     command = job.command("metrics --table throttling")
-    source = f"{each.reason}, GPU {each.device}"
+    source = f"{each.reason}, GPU {each.device}, {each.row['source']}"
     return Evidence(
         source, value, "share" if column == "busy_share" else "", None, command, each.table, column, each.row
     )

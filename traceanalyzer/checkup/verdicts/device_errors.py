@@ -35,4 +35,13 @@ def _words(job: Job, each: DeviceError) -> str:
 
 def _evidence(job: Job, each: DeviceError) -> Evidence:
     command = job.command("metrics --table errors")
-    return Evidence(f"{each.error}, GPU {each.device}", each.last, "", None, command, each.table, "last", each.row)
+    return Evidence(
+        f"{each.error}, GPU {each.device}, {each.row['source']}",
+        each.last,
+        "",
+        None,
+        command,
+        each.table,
+        "last",
+        each.row,
+    )
