@@ -14,6 +14,8 @@ UNSEEN_SHARE = 0.05
 what the host did then is not known.
 """
 UNSEEN = frozenset({Charge("idle:range"), Charge("idle:outside_events")})
+INCOMPLETE = frozenset({"device_records", "in_flight", "graphs", "streams"})
+"""Checks of fitness that say of records of the device that they are not all there, or not all that ran."""
 FEW_STEPS = 3
 """With fewer counted steps a verdict is not sure."""
 MOST_CATEGORIES = 3
@@ -92,15 +94,14 @@ def confidence_of(job: Job, name: str) -> Confidence:
     """How sure a verdict is.
 
     Low: no steps, fewer than three of them, or records of the device that are known to be incomplete. Medium: less than
-    twice the threshold, or time of the host while its Python frames were recorded, which makes it longer. Else high.
+    twice the threshold, or time of the host that recording is known to have made longer. Else high.
     """
-    if not job.stepped or job.n_steps < FEW_STEPS or job.problems:
+    if not job.stepped or job.n_steps < FEW_STEPS or job.problems & INCOMPLETE:
         return Confidence.LOW
     if job.cost_ns(name) < 2 * least_share(job, name) * job.step_ns:
         return Confidence.MEDIUM
-    if name in HOST and any(job.records_frames(each) for each in job.typical):
-        return Confidence.MEDIUM
-    return Confidence.HIGH
+    slowed = bool(job.problems - INCOMPLETE) or any(job.records_frames(each) for each in job.typical)
+    return Confidence.MEDIUM if name in HOST and slowed else Confidence.HIGH
 
 
 def ledger_evidence(job: Job, name: str) -> list[Evidence]:

@@ -103,10 +103,10 @@ class Job:
         return list(Frame.of_rows(LIMITS, limit_rows(self.typical[0].device, self.kernels)).rows())
 
     @cached_property
-    def problems(self) -> list[str]:
-        """What spoils answers about gaps, in sentences."""
+    def problems(self) -> set[str]:
+        """Checks of fitness that found what spoils answers about gaps."""
         rows = fitness(self.scope).rows()
-        return [row["text"] for row in rows if row["state"] == PROBLEM and "gaps" in row["spoils"].split(", ")]
+        return {row["check"] for row in rows if row["state"] == PROBLEM and "gaps" in row["spoils"].split(", ")}
 
     def records_frames(self, charges: DeviceCharges) -> bool:
         """Whether Python frames were recorded one by one, which slows the host."""
