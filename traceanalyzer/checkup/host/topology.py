@@ -77,7 +77,7 @@ class Topology:
 
     def cards(self) -> dict[str, str | None]:
         """Network cards, with the names that a legend gives them."""
-        rows = self._named("link", "DISTINCT other", "WHERE other_gpu IS NULL ORDER BY length(other), other")
+        rows = self._named("link", "DISTINCT other", "WHERE other NOT LIKE 'GPU%' ORDER BY length(other), other")
         names = dict(self._named("name", "place, value", ""))
         return {card: names.get(card) for (card,) in rows}
 
@@ -86,7 +86,7 @@ class Topology:
         return self._named(
             "link",
             "gpu, value, list(other ORDER BY length(other), other)",
-            """WHERE gpu IN (SELECT unnest($1::INTEGER[])) AND other_gpu IS NULL
+            """WHERE gpu IN (SELECT unnest($1::INTEGER[])) AND other NOT LIKE 'GPU%'
             GROUP BY gpu, value, severity QUALIFY severity = min(severity) OVER (PARTITION BY gpu)
                 AND row_number() OVER (PARTITION BY gpu ORDER BY severity, value) = 1 ORDER BY gpu""",
             [list(gpus)],
