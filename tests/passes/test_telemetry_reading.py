@@ -1,16 +1,9 @@
-"""What telemetry says: planted phases, throttling and errors worked out by hand, processes, and traces beside it."""
-
-import json
-from datetime import UTC, datetime, timedelta
+"""What telemetry says: planted phases, throttling and errors worked out by hand, contradictions."""
 
 import pytest
 
-import traceanalyzer
 from tests.support.real_traces import MISSING, PUBLIC, TRACES, TRUTH, opened, rows
-from tests.support.store_builder import empty_store
-from traceanalyzer.ingestion import ingest
-from traceanalyzer.passes.scope import resolve
-from traceanalyzer.passes.selection import Selection
+from tests.support.telemetry_files import BEGIN, Asked, codes, prometheus, query, text_of
 from traceanalyzer.passes.telemetry.contradictions import contradictions
 from traceanalyzer.passes.telemetry.errors import device_errors, error_of
 from traceanalyzer.passes.telemetry.names import Metric, known
@@ -18,85 +11,15 @@ from traceanalyzer.passes.telemetry.reasons import Form, decode, telling
 from traceanalyzer.passes.telemetry.throttling import throttled
 
 OURS = TRACES / "telemetry"
-BEGIN = datetime(2026, 11, 29, 16, 0, 0, tzinfo=UTC)
 needs_ours = pytest.mark.skipif(not OURS.exists(), reason=MISSING)
 needs_public = pytest.mark.skipif(not (PUBLIC / "telemetry").exists(), reason=MISSING)
 
 
-def stamp(seconds):
-    return (BEGIN + timedelta(seconds=seconds)).strftime("%Y/%m/%d %H:%M:%S.%f")[:-3]
-
-
-def query(path, columns, *lines):
-    """A file of `nvidia-smi --query-gpu`: lines are (seconds, index, cells...)."""
-    text = [f"timestamp, index, {columns}"]
-    text += [", ".join([stamp(line[0]), *map(str, line[1:])]) for line in lines]
-    path.write_text("\n".join(text) + "\n")
-    return path
-
-
-def torch_trace(path, *, begun, kernels, pid=4242):
-    """A trace of one process: kernels of device 0 as (start, end) in ms after `begun` seconds of the telemetry."""
-    base = int(BEGIN.timestamp()) * 10**9
-    events = []
-    for k, (start, end) in enumerate(kernels):
-        at = (begun * 1000 + start) * 1000
-        shared = {"correlation": k, "device": 0}
-        events.append(
-            {
-                "ph": "X",
-                "cat": "cuda_runtime",
-                "name": "cudaLaunchKernel",
-                "pid": pid,
-                "tid": pid,
-                "ts": at - 5,
-                "dur": 3,
-            }
-            | {"args": {"correlation": k}}
-        )
-        events.append(
-            {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": at, "dur": (end - start) * 1000}
-            | {"args": shared | {"stream": 7}}
-        )
-        events.append(
-            {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{k}", "pid": pid, "tid": pid, "ts": at - 6}
-            | {"dur": (end - start) * 1000, "args": {}}
-        )
-    devices = [{"id": 0, "name": "GPU"}]
-    data = {"schemaVersion": 1, "baseTimeNanoseconds": base, "deviceProperties": devices, "traceEvents": events}
-    path.write_text(json.dumps(data))
-    return path
-
-
 @pytest.fixture
 def asked(tmp_path):
-    """Asks for the metrics of files that are ingested as one run; `asked.scope` is for the typed functions."""
-    opened_ones = []
-
-    def ask(*files, **selection):
-        while opened_ones:
-            opened_ones.pop().close()
-        store = tmp_path / "s.duckdb"
-        store.write_bytes(empty_store().read_bytes())
-        ingest(list(files), store, run="run")
-        traces = traceanalyzer.open(store)
-        opened_ones.append(traces)
-        return traces.metrics(**selection)
-
-    ask.opened = opened_ones
-    ask.scope = lambda: resolve(opened_ones[-1]._connection, Selection())
+    ask = Asked(tmp_path / "s.duckdb")
     yield ask
-    for traces in opened_ones:
-        traces.close()
-
-
-def codes(answer):
-    return [finding.code for finding in answer.findings]
-
-
-def text_of(answer, code):
-    (finding,) = [f for f in answer.findings if f.code == code]
-    return finding.text
+    ask.close()
 
 
 # ------------------------------------------------------------------------------------------------ what was planted
@@ -143,7 +66,7 @@ def test_telemetry_and_trace_tell_one_story(asked):
     text = text_of(answer, "telemetry_agrees")
     assert "one story" in text and "utilization 100 %" in text and "offset +0:00 h" in text
     assert "coarse_sampling" in codes(answer)
-    fitness = {row["check"]: row for row in rows(asked.opened[-1].info(), "fitness")}
+    fitness = {row["check"]: row for row in rows(asked.traces.info(), "fitness")}
     assert fitness["telemetry"]["state"] == "could not look"
 
 
@@ -256,18 +179,6 @@ def test_low_clocks_without_a_reason_are_told_and_no_verdict(tmp_path, asked):
     assert throttled(asked.scope()) == []
 
 
-def prometheus(path, **series):
-    """A range query of the Prometheus API: values a second apart; names as `GPU0_DCGM_FI_...`."""
-    result = []
-    for name, values in series.items():
-        gpu, _, metric = name.partition("_")
-        labels = {"__name__": metric, "gpu": gpu.removeprefix("GPU"), "UUID": f"GPU-{gpu}"}
-        at = BEGIN.timestamp()
-        result.append({"metric": labels, "values": [[at + k, str(v)] for k, v in enumerate(values)]})
-    path.write_text(json.dumps({"status": "success", "data": {"resultType": "matrix", "result": result}}))
-    return path
-
-
 def test_counters_count_by_their_growth(tmp_path, asked):
     file = prometheus(
         tmp_path / "p.json",
@@ -340,106 +251,6 @@ def test_sources_that_disagree_are_both_shown(tmp_path, asked):
     assert "utilization is 90 % by query_gpu" in text and "50 % by query_gpu" in text
     (found,) = [f for f in answer.findings if f.code == "sources_disagree"]
     assert "power" not in found.text
-
-
-# ----------------------------------------------------------------------------------------------- beside a trace
-
-
-def uses(values, *, shift=0.0, every=0.1):
-    """Lines of utilization: pairs of a time in seconds and a value, each until the next."""
-    ends = [start for start, _ in values[1:]] + [values[-1][0] + 1]
-    out = []
-    for (start, value), end in zip(values, ends, strict=True):
-        out += [(shift + start + every * k, 0, f"{value} %") for k in range(round((end - start) / every))]
-    return out
-
-
-@pytest.mark.parametrize(("hours", "words"), [(0, "+0:00 h"), (8, "-8:00 h"), (-5.75, "+5:45 h")])
-def test_the_zone_is_found_under_which_telemetry_covers_the_trace(tmp_path, asked, hours, words):
-    # Local time is UTC and the zone: what stands in the file is `hours` later than the trace says.
-    lines = uses([(0, 0), (10, 100), (15, 0)], shift=hours * 3600)
-    file = query(tmp_path / "q.csv", "utilization.gpu [%]", *lines)
-    trace = torch_trace(tmp_path / "t.json", begun=10, kernels=[(10 * k, 10 * k + 9.5) for k in range(500)])
-    answer = asked(file, trace)
-    (found,) = answer.alignment.rows()
-    assert (found["state"], found["offset_ns"]) == ("agree", -int(hours * 3600 * 10**9))
-    assert found["busy_pct"] == pytest.approx(95, abs=0.2) and found["utilization_pct"] == 100.0
-    assert words in found["text"]
-
-
-def test_pulses_of_milliseconds_that_utilization_hides(tmp_path, asked):
-    file = query(tmp_path / "q.csv", "utilization.gpu [%]", *uses([(0, 0), (10, 100), (15, 0)]))
-    trace = torch_trace(tmp_path / "t.json", begun=10, kernels=[(10 * k, 10 * k + 2) for k in range(500)])
-    answer = asked(file, trace)
-    (found,) = answer.alignment.rows()
-    assert found["state"] == "disagree" and found["busy_pct"] == pytest.approx(20, abs=0.2)
-    assert "utilization 100 %" in text_of(answer, "telemetry_disagrees")
-    assert "20 % of the same time" in text_of(answer, "hidden_pulses")
-
-
-def test_telemetry_of_another_time_is_not_held_against_the_trace(tmp_path, asked):
-    lines = uses([(0, 0), (10, 100), (15, 0)], shift=400)
-    file = query(tmp_path / "q.csv", "utilization.gpu [%]", *lines)
-    trace = torch_trace(tmp_path / "t.json", begun=10, kernels=[(10 * k, 10 * k + 9) for k in range(500)])
-    answer = asked(file, trace)
-    (found,) = answer.alignment.rows()
-    assert (found["state"], found["offset_ns"], found["busy_pct"]) == ("could not look", None, None)
-    assert "not the same time" in text_of(answer, "telemetry_not_aligned")
-
-
-def test_of_several_possible_zones_the_one_is_taken_that_utilization_follows(tmp_path, asked):
-    # Forty minutes of telemetry: three quarter hours are possible, and one has the pause where the trace has it.
-    pauses = [(0, 100), (1210, 0), (1212, 100), (2400, 100)]
-    file = query(tmp_path / "q.csv", "utilization.gpu [%]", *uses(pauses, every=0.25))
-    kernels = [(10 * k, 10 * k + 9.9) for k in range(1000) if not 500 <= k < 700]
-    answer = asked(file, torch_trace(tmp_path / "t.json", begun=1205, kernels=kernels))
-    (found,) = answer.alignment.rows()
-    assert found["offset_ns"] == 0 and "possible offsets" in found["text"]
-    # Without the pause nothing tells them apart.
-    flat = query(tmp_path / "flat.csv", "utilization.gpu [%]", *uses([(0, 100), (2400, 100)], every=0.25))
-    answer = asked(flat, torch_trace(tmp_path / "u.json", begun=1205, kernels=kernels))
-    (found,) = answer.alignment.rows()
-    assert found["state"] == "could not look" and "which one holds is not known" in found["text"]
-
-
-def pmon(path, *lines):
-    text = [
-        "#Date        Time         gpu         pid   type     sm    mem     fb    command",
-        "#YYYYMMDD    HH:MM:SS     ",
-    ]
-    text[1] += "Idx           #    C/G      %      %     MB    name"
-    text += [
-        f" 20261129    16:00:{at:02d}  {gpu}  {pid}  C  {sm}  {mem}  {fb}  {name}"
-        for at, gpu, pid, sm, mem, fb, name in lines
-    ]
-    path.write_text("\n".join(text) + "\n")
-    return path
-
-
-def test_processes_beside_the_traced_one_are_neighbours(tmp_path, asked):
-    lines = [(k, 0, 4242, 60, 20, 6000, "python3") for k in range(4)]
-    lines += [(k, 0, 777, 40, "-", 12000, "other job") for k in range(2, 4)]
-    lines += [(k, 1, 888, 5, 1, 100, "python3") for k in range(4)]
-    trace = torch_trace(tmp_path / "t.json", begun=0, kernels=[(10 * k, 10 * k + 9) for k in range(100)])
-    answer = asked(pmon(tmp_path / "pmon.txt", *sorted(lines, key=lambda x: x[:2])), trace)
-    found = {row["process"]: row for row in answer.processes.rows()}
-    mine, other = found[4242], found[777]
-    assert (mine["traced"], mine["utilization_pct"], mine["memory_activity_pct"]) == (True, 60.0, 20.0)
-    assert (mine["memory_bytes"], mine["samples"]) == (6000 << 20, 4)
-    assert (other["traced"], other["process_name"], other["memory_activity_pct"]) == (False, "other job", None)
-    assert (other["samples"], other["first_ns"]) == (2, int(BEGIN.timestamp() + 2) * 10**9)
-    text = text_of(answer, "neighbours")
-    assert text.startswith("device 0: process 777 (other job") and "888" not in text
-    # Process rows are no series of the device.
-    assert rows(answer, "telemetry") == []
-
-
-def test_processes_one_after_the_other_do_not_share_a_card(tmp_path, asked):
-    lines = [(k, 0, 11 if k < 3 else 22, 60, 20, 6000, "python3") for k in range(6)]
-    assert codes(asked(pmon(tmp_path / "pmon.txt", *lines))) == []
-    together = lines + [(k, 0, 33, 10, 1, 500, "python3") for k in range(6)]
-    answer = asked(pmon(tmp_path / "pmon.txt", *sorted(together)))
-    assert "33" in text_of(answer, "shared_device")
 
 
 def test_a_series_without_times_has_no_period_in_ns(tmp_path, asked):

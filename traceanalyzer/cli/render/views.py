@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
+from traceanalyzer.cli.render.telemetry_views import TELEMETRY_COLUMNS, TELEMETRY_TABLES
 from traceanalyzer.passes.answer import Answer, Frame
 from traceanalyzer.schema.column import Column
 
@@ -472,8 +473,11 @@ VIEWS = {
         ),
     ),
     "metrics": View(
-        shown=("readings", "rollup"),
-        columns={
+        shown=("readings", *TELEMETRY_TABLES, "rollup"),
+        unless_empty=frozenset(TELEMETRY_TABLES),
+        marks=frozenset({"missing"}),
+        columns=TELEMETRY_COLUMNS
+        | {
             "readings": ("capture", "rank", "device", "over", "reading", "text"),
             "rollup": (
                 "capture",
@@ -570,62 +574,6 @@ OF_PROFILES = {
 }
 """The same where every file is of a profiler of single kernels: there is no timeline to ask about."""
 _SAMPLED = ("traceanalyzer metrics", "what was sampled")
-_TELEMETRY_COLUMNS: dict[str, tuple[str, ...]] = {
-    "telemetry": (
-        "capture",
-        "device",
-        "instance",
-        "metric",
-        "unit",
-        "mean",
-        "min",
-        "max",
-        "samples",
-        "missing",
-        "interval_ns",
-        "source",
-    ),
-    "patterns": ("capture", "device", "instance", "metric", "pattern", "period_ns", "duty", "low", "high", "source"),
-    "throttling": (
-        "capture",
-        "device",
-        "instance",
-        "reason",
-        "harmful",
-        "busy_share",
-        "share",
-        "throttled_ns",
-        "clock_mhz",
-        "max_clock_mhz",
-        "source",
-    ),
-    "errors": ("capture", "device", "instance", "error", "serious", "first", "last", "growth", "source"),
-    "processes": (
-        "capture",
-        "device",
-        "process",
-        "process_name",
-        "traced",
-        "utilization_pct",
-        "memory_activity_pct",
-        "memory_bytes",
-        "samples",
-        "source",
-    ),
-    "alignment": (
-        "capture",
-        "device",
-        "trace",
-        "trace_device",
-        "state",
-        "offset_ns",
-        "overlap_ns",
-        "utilization_pct",
-        "busy_pct",
-        "samples",
-    ),
-}
-_OF_TELEMETRY_TABLES = tuple(_TELEMETRY_COLUMNS)
 OF_TELEMETRY = {
     "ingest": replace(
         VIEWS["ingest"],
@@ -634,11 +582,11 @@ OF_TELEMETRY = {
     ),
     "info": replace(VIEWS["info"], hints=(_SAMPLED,)),
     "metrics": View(
-        shown=(*_OF_TELEMETRY_TABLES, "rollup"),
-        columns=_TELEMETRY_COLUMNS
+        shown=(*TELEMETRY_TABLES, "rollup"),
+        columns=TELEMETRY_COLUMNS
         | {"rollup": ("capture", "device", "instance", "process", "metric", "unit", "mean", "min", "max", "n_samples")},
         marks=frozenset({"missing"}),
-        unless_empty=frozenset(_OF_TELEMETRY_TABLES),
+        unless_empty=frozenset(TELEMETRY_TABLES),
         hints=(
             ("traceanalyzer metrics --table rollup", "every metric as its source names it"),
             ("traceanalyzer metrics --format csv --top 0", "every sample"),
@@ -660,7 +608,7 @@ def view_of(answer: Answer) -> View:
         rollup = answer.tables["rollup"]
         if len(rollup) and not any(busy is not None for busy in rollup.columns["busy_ns"]):
             view = OF_TELEMETRY["metrics"]
-            return replace(view, shown=_OF_TELEMETRY_TABLES) if len(answer.tables.get("telemetry", ())) else view
+            return replace(view, shown=TELEMETRY_TABLES) if len(answer.tables.get("telemetry", ())) else view
     if answer.command == "throughput" and not len(answer.tables.get("operators", ())):
         return replace(VIEWS["throughput"], hints=VIEWS["throughput"].hints[:1])
     if answer.command == "ops":

@@ -29,6 +29,7 @@ MOST_SORTED = 1 << 18
 """Of longer series levels are those of this many values, evenly spread."""
 _LONGEST_HOLE = 10
 _MOST_EMPTY = 4
+_LARGEST = 1e100
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,9 @@ def find_period(t: Ints, value: Floats) -> Period | None:
     known = ~np.isnan(value)
     if not known.all():
         t, value = t[known], value[known]
-    if len(t) < LEAST_SAMPLES or float(value.max()) - float(value.min()) <= 0 or t[-1] <= t[0]:
+    if len(t) < LEAST_SAMPLES or t[-1] <= t[0] or float(np.abs(value).max()) > _LARGEST:
+        return None
+    if value.max() <= value.min():
         return None
     distance = np.diff(t)
     step = float(np.median(distance[distance > 0]))
