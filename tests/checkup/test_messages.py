@@ -11,7 +11,7 @@ from traceanalyzer.checkup.messages import KINDS, LANGUAGES, Messages, catalogue
 from traceanalyzer.checkup.verdicts import VERDICTS
 
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
-TERMS = ("", "pinned memory", "kernel", "checkpoint")
+TERMS = ("", "pinned memory", "kernel", "checkpoint", "GPU")
 """Words of the field that Chinese engineers write in English."""
 SOURCES = [path.read_text(encoding="utf-8") for path in Path(traceanalyzer.checkup.__file__).parent.rglob("*.py")]
 SOURCES.append((Path(traceanalyzer.checkup.__file__).parents[1] / "cli/render/card.py").read_text(encoding="utf-8"))

@@ -165,5 +165,5 @@ def test_a_trace_and_its_telemetry_are_one_run(tmp_path):
 
 
 def test_sample_is_the_capture_that_it_is_said_to_be():
-    sample = Path(__file__).parents[2] / "sample_traces" / "telemetry" / "dmon.txt"
-    assert sample.read_bytes() == (OWN / "phases" / "dmon.DT.txt").read_bytes()
+    sample = Path(__file__).parents[2] / "sample_traces" / "telemetry" / "dmon.txt.gz"
+    assert gzip.decompress(sample.read_bytes()) == (OWN / "phases" / "dmon.DT.txt").read_bytes()

@@ -20,8 +20,7 @@ Start:
   checkup  What limits the job, what it costs a step, what to change first.
   ingest   Read trace files into the store.
   demo     Read the bundled sample traces and show what can be asked.
-  howto    How to capture what the questions need: nsys, torch, ncu and
-           others.
+  howto    How to capture what questions need: nsys, torch, ncu, DCGM.
 
 Where time goes:
   summary  What a step consists of, in few parts.

@@ -30,7 +30,7 @@ COMMANDS = (
     Entry("checkup", "Start", "What limits the job, what it costs a step, what to change first."),
     Entry("ingest", "Start", "Read trace files into the store."),
     Entry("demo", "Start", "Read the bundled sample traces and show what can be asked."),
-    Entry("howto", "Start", "How to capture what the questions need: nsys, torch, ncu and others."),
+    Entry("howto", "Start", "How to capture what questions need: nsys, torch, ncu, DCGM."),
     Entry("summary", "Where time goes", "What a step consists of, in few parts."),
     Entry("gaps", "Where time goes", "Why the GPUs were idle, down to the line of Python."),
     Entry("ledger", "Where time goes", "Every nanosecond of every device in exactly one category."),
