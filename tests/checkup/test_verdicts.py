@@ -132,6 +132,32 @@ def test_growth_of_memory_is_a_risk_without_a_cost(pattern):
     assert risk["evidence"][0]["value"] == planted
 
 
+@pytest.mark.parametrize(("seconds", "words"), [(0.075, "cannot keep up"), (0.002, "keeps up alone")])
+def test_a_loader_that_was_timed_alone_is_held_against_the_compute(tmp_path, seconds, words):
+    log = tmp_path / "loader.csv"
+    log.write_text("batch,loader_s\n" + "".join(f"{k},{seconds}\n" for k in range(10)))
+    trace = TRACES / "dataloader_starved" / TORCH
+    with TraceSet.of_files([trace, log]) as traces:
+        answer = traces.checkup(inputs=shlex.join(map(str, (trace, log))))
+        rollup = list(traces.metrics().rollup.rows())
+    first = next(iter(answer.verdicts.rows()))
+    assert first["verdict"] == "input_bound"
+    assert any(words in text and "10 timed" in text for text in first["remarks"])
+    told = next(each for each in first["evidence"] if each["source"] == "loader_time")
+    (row,) = [r for r in rollup if all(r[name] == value for name, value in told["row"].items())]
+    assert told["value"] == pytest.approx(seconds) and row["mean"] == pytest.approx(told["value"])
+    assert not any("loader alone" in row["question"] for row in answer.next.rows())
+
+
+def test_steps_of_a_training_log_are_held_against_the_traced_ones(tmp_path):
+    unprofiled = TRUTH["workloads"]["launch_bound"]["unprofiled"]["host_step_ms"]
+    log = tmp_path / "train.csv"
+    log.write_text("step,step_time_ms\n" + "".join(f"{k},{ms}\n" for k, ms in enumerate(unprofiled)))
+    with TraceSet.of_files([TRACES / "launch_bound" / TORCH, log]) as traces:
+        texts = [finding.text for finding in traces.checkup().findings if finding.code == "logged_step_time"]
+    assert len(texts) == 1 and "2.0" in texts[0].partition(" times as long")[0][-5:]
+
+
 def test_a_rank_that_is_late_is_told_once():
     """The others' wait is the cost; what the late rank does meanwhile is the reason, and no cost of its own."""
     found = {row["verdict"]: row for row in verdicts("ddp2_slow1", "rank?.stack.json.gz")}

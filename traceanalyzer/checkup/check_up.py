@@ -6,6 +6,7 @@ from traceanalyzer.checkup.environment import ENVIRONMENT, environment
 from traceanalyzer.checkup.host.findings import host_facts, host_findings
 from traceanalyzer.checkup.host.hosts import Given
 from traceanalyzer.checkup.job import Job
+from traceanalyzer.checkup.logs import log_findings
 from traceanalyzer.checkup.messages import LANGUAGES, Messages
 from traceanalyzer.checkup.next_captures import NEXT, next_captures
 from traceanalyzer.checkup.verdict import Verdict
@@ -85,6 +86,7 @@ def check_up(scope: Scope, *, language: str = LANGUAGES[0], inputs: str = "", gi
     answer.language = language
     answer.notes.append(_heading(job))
     answer.findings += read_telemetry(scope).findings
+    answer.findings += log_findings(job)
     if job.typical and not job.stepped:
         answer.warnings.append(job.messages.text("card.no_steps"))
     return answer

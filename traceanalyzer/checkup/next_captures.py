@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from traceanalyzer.checkup.job import Job
 from traceanalyzer.checkup.verdict import Verdict
 from traceanalyzer.passes.answer import Frame, TableSpec
+from traceanalyzer.passes.logged_times import LOADER_TIME, logged_time
 from traceanalyzer.passes.scope import TELEMETRY
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.store.database import first_row
@@ -85,7 +86,8 @@ def _ranks(job: Job, _verdicts: Sequence[Verdict]) -> Iterator[_Row]:
 
 
 def _loader(job: Job, verdicts: Sequence[Verdict]) -> Iterator[_Row]:
-    if any(each.name == "input_bound" for each in verdicts):
+    known = logged_time(job.scope, LOADER_TIME) is not None
+    if not known and any(each.name == "input_bound" for each in verdicts):
         yield job.messages.text("next.loader"), "for batch in loader: pass  # timed, as many batches as steps"
 
 

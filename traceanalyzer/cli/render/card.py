@@ -58,6 +58,8 @@ def _evidence(rows: list[dict[str, Any]], messages: Messages) -> Iterator[str]:
 
 
 def _figure(value: Any, unit: str) -> str:
+    if unit == "s":
+        return format_value(round(value * 1e9), Unit.NS)
     return format_value(value, _UNITS[unit]) if unit in _UNITS else f"{value} {unit}".strip()
 
 
