@@ -7,7 +7,8 @@ from traceanalyzer.cli.render.card import card
 from traceanalyzer.cli.render.heat import heat_map
 from traceanalyzer.cli.render.layout import Kind, Shown, are_figures, fit, fitted, laid_out, plain, wrapped
 from traceanalyzer.cli.render.text import cell, heading, printable, width_of
-from traceanalyzer.cli.render.views import SENTENCES, View, columns_shown, frames_shown, view_of
+from traceanalyzer.cli.render.views import SENTENCES, columns_shown, frames_shown, view_of
+from traceanalyzer.cli.render.views.view import View
 from traceanalyzer.passes.answer import Answer, Frame
 from traceanalyzer.schema.column import Column, Type
 
