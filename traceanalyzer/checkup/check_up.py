@@ -1,5 +1,6 @@
 """The check-up of a job: every verdict that holds, what to capture next, and where it ran."""
 
+from dataclasses import replace
 from typing import Any
 
 from traceanalyzer.checkup.environment import ENVIRONMENT, environment
@@ -12,9 +13,9 @@ from traceanalyzer.checkup.next_captures import NEXT, next_captures
 from traceanalyzer.checkup.verdict import Verdict
 from traceanalyzer.checkup.verdicts import VERDICTS, WITHOUT_TIMELINE, healthy
 from traceanalyzer.errors import UsageError
-from traceanalyzer.passes.answer import Answer, Frame, TableSpec
+from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
+from traceanalyzer.passes.metrics import metrics
 from traceanalyzer.passes.scope import Scope
-from traceanalyzer.passes.telemetry.answer import read_telemetry
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.units import Unit
 
@@ -85,11 +86,18 @@ def check_up(scope: Scope, *, language: str = LANGUAGES[0], inputs: str = "", gi
     answer.default_table = VERDICT_TABLE.name
     answer.language = language
     answer.notes.append(_heading(job))
-    answer.findings += read_telemetry(scope).findings
+    answer.findings += _sampled(scope)
     answer.findings += log_findings(job)
     if job.typical and not job.stepped:
         answer.warnings.append(job.messages.text("card.no_steps"))
     return answer
+
+
+def _sampled(scope: Scope) -> list[Finding]:
+    """What GPU metrics and telemetry say beside the timeline, where there are some."""
+    if not any(scope.holds("metric_samples", capture) for capture in scope.captures):
+        return []
+    return metrics(replace(scope, selection=replace(scope.selection, top=1), warnings=[])).findings
 
 
 def verdicts_of(job: Job) -> list[Verdict]:
