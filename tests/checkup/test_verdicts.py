@@ -168,10 +168,13 @@ def test_a_rank_that_is_late_is_told_once():
 def test_advice_tells_the_present_value_or_that_it_is_not_known():
     starved = verdicts("dataloader_starved", STACK)[0]["advice"][0]
     workers = verdicts("dataloader_workers2", TORCH)[0]["advice"][0]
-    assert "(now 0, by the class of the loader's iterator)" in starved
-    assert "(now 1 or more, by the class of the loader's iterator)" in workers
+    assert "(num_workers is 0 now, by the class of the loader's iterator)" in starved
+    assert "(num_workers is 1 or more now, by the class of the loader's iterator)" in workers
     pinned = verdicts("h2d_pageable", NSYS)[0]["advice"][0]
-    assert "(now 100 % of the bytes from pageable memory, by the copies to the device)" in pinned
+    assert (
+        "(pin_memory is off for 100 % of the bytes: they come from pageable memory now, by the copies to the device)"
+        in pinned
+    )
     assert "not in the files: look before you change it" in verdicts("launch_bound", STACK)[0]["advice"][0]
 
 

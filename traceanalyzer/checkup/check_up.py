@@ -10,6 +10,7 @@ from traceanalyzer.checkup.job import Job
 from traceanalyzer.checkup.logs import log_findings
 from traceanalyzer.checkup.messages import LANGUAGES, Messages
 from traceanalyzer.checkup.next_captures import NEXT, next_captures
+from traceanalyzer.checkup.recordings import one_recording
 from traceanalyzer.checkup.verdict import Verdict
 from traceanalyzer.checkup.verdicts import VERDICTS, WITHOUT_TIMELINE, healthy
 from traceanalyzer.errors import UsageError
@@ -73,6 +74,7 @@ def check_up(scope: Scope, *, language: str = LANGUAGES[0], inputs: str = "", gi
     """
     if len(scope.runs) > 1:
         raise UsageError("a check-up is of one run; --run NAME chooses it")
+    scope, left_out = one_recording(scope)
     job = Job(scope, Messages(language), inputs, given)
     verdicts = verdicts_of(job)
     frames = (
@@ -81,7 +83,7 @@ def check_up(scope: Scope, *, language: str = LANGUAGES[0], inputs: str = "", gi
         environment(scope, host_facts(job)),
         Frame.of_rows(CHARGES, _charge_rows(job)),
     )
-    answer = Answer("checkup", {f.spec.name: f for f in frames}, warnings=list(scope.warnings))
+    answer = Answer("checkup", {f.spec.name: f for f in frames}, warnings=[*scope.warnings, *left_out])
     answer.findings += host_findings(job)
     answer.default_table = VERDICT_TABLE.name
     answer.language = language

@@ -35,6 +35,7 @@ def costed_verdict(
     evidence: Sequence[Evidence] = (),
     remarks: Sequence[str] = (),
     facts: Collection[str] = (),
+    experiment: str | None = None,
 ) -> Verdict | None:
     """A verdict whose cost is what the ledger charges it with; None where that is too little.
 
@@ -44,7 +45,7 @@ def costed_verdict(
     cost, step = job.cost_ns(name), job.step_ns
     if not step or cost < least_share(job, name) * step:
         return None
-    given = dict(values or {})
+    given = {"falls": job.falls(cost), **(values or {})}
     return Verdict(
         name,
         title,
@@ -52,7 +53,7 @@ def costed_verdict(
         int(cost) / step,
         confidence_of(job, name),
         (*ledger_evidence(job, name), *evidence),
-        job.messages.text(f"{name}.experiment", **given),
+        job.messages.text(experiment or f"{name}.experiment", **given),
         advice_of(job, name, given, facts=facts),
         tuple(remarks),
     )
@@ -77,7 +78,7 @@ def advice_of(
     `known_settings` are those that the verdict itself tells.
     """
     out = []
-    for each in job.messages.advice(name, facts):
+    for each in job.messages.advice(name, facts, is_torch=job.is_torch):
         now = ""
         if each.setting is not None:
             known = (known_settings or {}).get(each.setting) or job.settings.get(each.setting)
@@ -85,7 +86,7 @@ def advice_of(
                 now = job.messages.text("present.unknown")
             else:
                 source = job.messages.text(f"source.{known.source}")
-                now = job.messages.text("present.known", value=known.value, source=source)
+                now = job.messages.text("present.known", setting=each.setting, value=known.value, source=source)
         out.append(each.text.format_map({**values, "now": now}).strip())
     return tuple(out)
 
@@ -166,7 +167,7 @@ def blame_evidence(job: Job, name: str, blamed: Sequence[tuple[Blamed, int]]) ->
         command = job.command("gaps --table blames")
         row = {**_place(most), "blame": each.blame}
         out.append(Evidence(f"{each.blame}, {most.whose}", value, "ns", None, command, "blames", column, row))
-    return out
+    return sorted(out, key=lambda each: (-float(each.value), each.source))
 
 
 def where(job: Job, blamed: Sequence[tuple[Blamed, int]], name: str) -> str:
@@ -175,6 +176,13 @@ def where(job: Job, blamed: Sequence[tuple[Blamed, int]], name: str) -> str:
     if not blamed or 2 * blamed[0][1] < whole or whole < 0.25 * job.costliest(name).cost_ns(name):
         return ""
     return job.messages.text("where.line", blame=blamed[0][0].blame)
+
+
+def slowed(job: Job, name: str) -> list[str]:
+    """What recording does to time of the host, as a remark."""
+    if any(job.records_frames(each) for each in job.typical):
+        return [job.messages.text("card.frames")]
+    return [job.messages.text("card.profiler")] if name in HOST else []
 
 
 def refilled_ns(most: DeviceCharges) -> int:

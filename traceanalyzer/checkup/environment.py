@@ -143,7 +143,9 @@ def _version(number: int) -> str:
 
 def _devices(scope: Scope, facts: _Facts) -> None:
     rows = scope.connection.execute(
-        f"""SELECT c.source, n.text, count(DISTINCT coalesce(d.uuid::VARCHAR, d.capture || ' ' || d.device)),
+        # The same device of several files is one: by its uuid, else by its number on its host.
+        f"""SELECT c.source, n.text,
+            count(DISTINCT coalesce(d.uuid::VARCHAR, c.host || ' ' || d.device, d.device::VARCHAR)),
             any_value(d.memory_bytes)
         FROM stored.devices d JOIN stored.captures c USING (capture) JOIN stored.names n ON n.name_id = d.name
         WHERE d.capture IN {captures_of_runs(scope)} AND (d.n_ops > 0 OR c.source NOT IN ('torch', 'nsys'))

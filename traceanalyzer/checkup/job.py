@@ -19,6 +19,10 @@ from traceanalyzer.passes.kernels import LIMITS
 from traceanalyzer.passes.limits.device_limits import KernelLimits, limit_rows
 from traceanalyzer.passes.limits.timeline import TimelineKernels
 from traceanalyzer.passes.scope import Scope
+from traceanalyzer.passes.telemetry.alignment import Alignment, align
+from traceanalyzer.passes.telemetry.series import Telemetry
+from traceanalyzer.passes.telemetry.traces import Traces
+from traceanalyzer.store.database import first_row
 from traceanalyzer.units import Unit, format_value
 
 
@@ -101,6 +105,28 @@ class Job:
         if not self.typical:
             return []
         return list(Frame.of_rows(LIMITS, limit_rows(self.typical[0].device, self.kernels)).rows())
+
+    @cached_property
+    def alignments(self) -> list[Alignment]:
+        """Devices of telemetry beside those of the traces."""
+        return align(self.scope, Telemetry(self.scope), Traces(self.scope))
+
+    @cached_property
+    def is_torch(self) -> bool:
+        """Whether the job uses PyTorch, by names of its operators and kernels."""
+        row = first_row(
+            self.scope.connection.execute(
+                f"""SELECT 1 FROM stored.names WHERE (text LIKE 'aten::%' OR text LIKE '%at::native%') AND name_id IN (
+                    SELECT name FROM stored.cpu_events WHERE capture IN {self.scope.numbers()}
+                    UNION SELECT name FROM stored.gpu_ops WHERE capture IN {self.scope.numbers()}) LIMIT 1"""
+            )
+        )
+        return row is not None
+
+    def falls(self, saved_ns: float) -> str:
+        """What a step, or without steps the span, gets shorter to at best if some of it is saved."""
+        without = self.time(self.step_ns - saved_ns)
+        return self.messages.text(f"falls.{'step' if self.stepped else 'span'}", without=without)
 
     @cached_property
     def problems(self) -> set[str]:

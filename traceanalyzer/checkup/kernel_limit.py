@@ -5,7 +5,9 @@ from traceanalyzer.checkup.job import Job
 from traceanalyzer.checkup.settings import Setting
 from traceanalyzer.checkup.verdict import Confidence, Evidence, Verdict
 from traceanalyzer.passes.limits.device_limits import COMMUNICATION
+from traceanalyzer.passes.limits.families import MATHEMATICS
 from traceanalyzer.passes.limits.limit import Limit, LimitSource
+from traceanalyzer.passes.limits.timeline import KernelOnTimeline
 
 LEAST_COMPUTE = 0.3
 """Where compute runs for less of the step than this, what limits kernels is not the question."""
@@ -32,7 +34,7 @@ def limit_verdict(job: Job, name: str, limit: Limit) -> Verdict | None:
     command = job.command("kernels --table limits")
     evidence = tuple(
         Evidence(
-            f"{limit.words} kernels by {row['class_source']}",
+            job.messages.text("figure.kernels", words=limit.words, source=row["class_source"]),
             row["total_ns"],
             "ns",
             None,
@@ -52,12 +54,25 @@ def limit_verdict(job: Job, name: str, limit: Limit) -> Verdict | None:
         confidence,
         evidence,
         job.messages.text(f"{name}.experiment"),
-        advice_of(job, name, {}, known, ["few_tensor_cores"] if tensor < MOSTLY else []),
+        advice_of(job, name, {}, known, _facts(job, limit, tensor)),
     )
+
+
+def _limited(job: Job, limit: Limit) -> list[KernelOnTimeline]:
+    return [each for each in job.kernels.kernels.values() if each.use is not None and each.use.limited.limit is limit]
 
 
 def _on_tensor_cores(job: Job, limit: Limit) -> float:
     """Share of the time of the kernels of a limit in which tensor cores are used."""
-    mine = [each for each in job.kernels.kernels.values() if each.use is not None and each.use.limited.limit is limit]
+    mine = _limited(job, limit)
     whole = sum(each.ns for each in mine)
     return sum(each.ns for each in mine if each.tensor_cores[0]) / whole if whole else 0.0
+
+
+def _facts(job: Job, limit: Limit, tensor: float) -> list[str]:
+    """Whether most of that time is in products of matrices, which tensor cores are for, and whether they are used."""
+    mine = _limited(job, limit)
+    products = sum(each.ns for each in mine if each.family in MATHEMATICS)
+    if 2 * products < sum(each.ns for each in mine):
+        return ["no_matmul"]
+    return ["matmul", "few_tensor_cores"] if tensor < MOSTLY else ["matmul"]

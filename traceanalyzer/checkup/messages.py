@@ -39,12 +39,17 @@ class Messages:
         """The message of a key such as `input_bound.title`, filled in. Values are put in as they are."""
         return self._in_language(_at(key)).format_map(values)
 
-    def advice(self, verdict: str, facts: Collection[str] = ()) -> list[Advice]:
+    def advice(self, verdict: str, facts: Collection[str] = (), *, is_torch: bool = True) -> list[Advice]:
         """What to change first for a verdict: settings, then the loop, then rewrites. Texts are not filled in.
 
-        Entries that hold only `when` a fact does are left out unless it is among `facts`.
+        Entries that hold only `when` a fact does are left out unless it is among `facts`, and those about PyTorch where
+        the job is none of it.
         """
-        entries = [each for each in catalogue()[verdict].get("advice", []) if each.get("when", "") in ("", *facts)]
+        entries = [
+            each
+            for each in catalogue()[verdict].get("advice", [])
+            if each.get("when", "") in ("", *facts) and (is_torch or "framework" not in each)
+        ]
         found = [Advice(each["kind"], each.get("setting"), self._in_language(each)) for each in entries]
         return sorted(found, key=lambda each: KINDS.index(each.kind))
 

@@ -18,17 +18,27 @@ def judge(job: Job) -> Verdict | None:
     mine = [each for each in found if (each.capture, each.device, each.instance) == _place(first)]
     evidence = tuple(_evidence(job, each) for each in found[:MOST_NAMED])
     whose = f"GPU {first.device}" + (f" {first.instance}" if first.instance else "")
+    apart = _is_apart(job, first)
     reasons = "; ".join(dict.fromkeys(_words(job, each) for each in mine[:MOST_NAMED]))
     return Verdict(
         NAME,
         job.messages.text(f"{NAME}.title", whose=whose, reasons=reasons),
         None,
         None,
-        Confidence.HIGH,
+        Confidence.LOW if apart else Confidence.HIGH,
         evidence,
         job.messages.text(f"{NAME}.experiment"),
         advice_of(job, NAME, {}),
+        (job.messages.text(f"{NAME}.apart"),) if apart else (),
     )
+
+
+def _is_apart(job: Job, each: Throttled) -> bool:
+    """Whether the telemetry is not known to be of the time that the traces are of."""
+    if not job.typical:
+        return False
+    beside = {found.place.capture for found in job.alignments if found.offset_ns is not None}
+    return each.capture not in beside
 
 
 def _place(each: Throttled) -> tuple[int, int, str | None]:

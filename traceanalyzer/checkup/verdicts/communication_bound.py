@@ -22,8 +22,7 @@ def judge(job: Job) -> Verdict | None:
     if unresolved > 0.1 * cost:
         reason = _alone(job)
         remarks.append(job.messages.text(f"{NAME}.unresolved", time=job.time(unresolved), reason=reason))
-    values = {"without": job.time(job.step_ns - cost)}
-    return costed_verdict(job, NAME, title, values=values, remarks=remarks)
+    return costed_verdict(job, NAME, title, remarks=remarks)
 
 
 def _alone(job: Job) -> str:

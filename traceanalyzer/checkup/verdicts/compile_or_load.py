@@ -11,5 +11,4 @@ def judge(job: Job) -> Verdict | None:
     """Idle time while modules, libraries or kernels are loaded or compiled."""
     blamed = blamed_for(job, NAME)
     title = job.messages.text(f"{NAME}.title", where=where(job, blamed, NAME))
-    values = {"without": job.time(job.step_ns - job.cost_ns(NAME))}
-    return costed_verdict(job, NAME, title, values=values, evidence=blame_evidence(job, NAME, blamed))
+    return costed_verdict(job, NAME, title, evidence=blame_evidence(job, NAME, blamed))

@@ -26,10 +26,10 @@ def judge(job: Job) -> Verdict | None:
     paused = {step for pause in most.pauses for step in pause.steps}
     if paused and (share := _share_in(job, most, paused)) > MOSTLY:
         remarks.append(job.messages.text(f"{NAME}.in_pauses", share=job.share(share)))
-    values = {"without": job.time(job.step_ns - job.cost_ns(NAME))}
+    facts = [*ways, *(["pageable"] if pageable >= LEAST_PAGEABLE or job.settings.get("pin_memory") is None else [])]
     evidence = blame_evidence(job, NAME, blamed_for(job, NAME))
     title = job.messages.text(f"{NAME}.title", how=how)
-    return costed_verdict(job, NAME, title, values=values, evidence=evidence, remarks=remarks, facts=ways)
+    return costed_verdict(job, NAME, title, evidence=evidence, remarks=remarks, facts=facts)
 
 
 def _times(job: Job, most: DeviceCharges) -> dict[str, int]:

@@ -12,8 +12,7 @@ def judge(job: Job) -> Verdict | None:
     """Idle time of the device itself, where it is more than the short pauses that it makes between any two kernels."""
     if job.cost_ns(NAME) - pauses_ns(job) < COSTED_SHARE * job.step_ns:
         return None
-    values = {"without": job.time(job.step_ns - job.cost_ns(NAME))}
-    return costed_verdict(job, NAME, job.messages.text(f"{NAME}.title"), values=values)
+    return costed_verdict(job, NAME, job.messages.text(f"{NAME}.title"))
 
 
 def pauses_ns(job: Job) -> float:

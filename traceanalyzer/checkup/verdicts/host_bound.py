@@ -1,7 +1,7 @@
 """Host bound: the GPU idles while the launching thread does something other than launching."""
 
 from traceanalyzer.checkup.charges import Charge
-from traceanalyzer.checkup.costed import HOST, UNSEEN, blame_evidence, blamed_for, costed_verdict, where
+from traceanalyzer.checkup.costed import UNSEEN, blame_evidence, blamed_for, costed_verdict, slowed, where
 from traceanalyzer.checkup.job import Job
 from traceanalyzer.checkup.verdict import Verdict
 from traceanalyzer.passes.causes import Cause
@@ -17,24 +17,24 @@ def judge(job: Job) -> Verdict | None:
     whole = sum(charges.values())
     unseen = sum(ns for charge, ns in charges.items() if charge in UNSEEN)
     line = where(job, blamed, NAME)
-    if 2 * _of(charges, Cause.GIL_WAIT) > whole:
+    locked = 2 * _of(charges, Cause.GIL_WAIT) > whole
+    if locked:
         title = job.messages.text(f"{NAME}.lock", holder=_holder(job))
     elif 2 * _of(charges, Cause.GARBAGE_COLLECTION) > whole:
         title = job.messages.text(f"{NAME}.collection")
     elif 2 * _of(charges, Cause.OS_BLOCKED) > whole:
         title = job.messages.text(f"{NAME}.blocked", where=line)
-    elif 2 * unseen > whole and not line:
-        title = job.messages.text(f"{NAME}.unseen")
+    elif 2 * unseen > whole:
+        title = job.messages.text(f"{NAME}.unseen", where=line)
     else:
         title = job.messages.text(f"{NAME}.title", where=line)
     remarks = []
     if unseen > 0.1 * whole:
         remarks.append(job.messages.text("card.unseen", time=job.time(unseen / most.n_steps)))
-    if NAME in HOST and job.records_frames(most):
-        remarks.append(job.messages.text("card.frames"))
-    values = {"without": job.time(job.step_ns - job.cost_ns(NAME))}
+    remarks += slowed(job, NAME)
+    facts = ["lock"] if locked else ["code"] if line else ["code", "no_code"]
     evidence = blame_evidence(job, NAME, blamed)
-    return costed_verdict(job, NAME, title, values=values, evidence=evidence, remarks=remarks)
+    return costed_verdict(job, NAME, title, evidence=evidence, remarks=remarks, facts=facts)
 
 
 def _of(charges: dict[Charge, int], cause: Cause) -> int:

@@ -11,10 +11,7 @@ NAME = "input_bound"
 def judge(job: Job) -> Verdict | None:
     """Idle time inside the loader's `__next__`, or in ranges that `--input-range` names."""
     blamed = blamed_for(job, NAME)
-    values = {
-        "compute": job.time(job.compute_share * job.step_ns),
-        "without": job.time(job.step_ns - job.cost_ns(NAME)),
-    }
+    values = {"compute": job.time(job.compute_share * job.step_ns)}
     title = job.messages.text(f"{NAME}.title", where=where(job, blamed, NAME))
     evidence = blame_evidence(job, NAME, blamed)
     remarks = []

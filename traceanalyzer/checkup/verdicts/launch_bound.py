@@ -1,7 +1,7 @@
 """Launch bound: kernels are launched one by one more slowly than the device runs them."""
 
-from traceanalyzer.checkup.charges import SAMPLED
-from traceanalyzer.checkup.costed import blame_evidence, blamed_for, costed_verdict, where
+from traceanalyzer.checkup.charges import REFILL, SAMPLED
+from traceanalyzer.checkup.costed import blame_evidence, blamed_for, costed_verdict, slowed, where
 from traceanalyzer.checkup.job import Job
 from traceanalyzer.checkup.verdict import Verdict
 from traceanalyzer.passes.causes import Cause
@@ -14,10 +14,13 @@ def judge(job: Job) -> Verdict | None:
     most = job.costliest(NAME)
     sampled = any(charge.note == SAMPLED for charge in most.parts.get(NAME, {}))
     blamed = blamed_for(job, NAME, frozenset({Cause.PYTHON}) if sampled else frozenset())
-    title = job.messages.text(f"{NAME}.title", where=where(job, blamed, NAME))
+    charges = most.parts.get(NAME, {})
+    refill = 2 * sum(ns for charge, ns in charges.items() if charge.note == REFILL) > sum(charges.values())
+    key, calls = ("refill" if refill else "title"), f"{most.blocking_calls:,.0f}"
+    title = job.messages.text(f"{NAME}.{key}", where=where(job, blamed, NAME), calls=calls)
     remarks = [job.messages.text("card.samples")] if sampled else []
-    if job.records_frames(most):
-        remarks.append(job.messages.text("card.frames"))
-    values = {"without": job.time(job.step_ns - job.cost_ns(NAME))}
+    remarks += slowed(job, NAME)
     evidence = blame_evidence(job, NAME, blamed)
-    return costed_verdict(job, NAME, title, values=values, evidence=evidence, remarks=remarks)
+    return costed_verdict(
+        job, NAME, title, evidence=evidence, remarks=remarks, facts=["refill" if refill else "launches"]
+    )

@@ -17,7 +17,7 @@ def judge(job: Job) -> Verdict | None:
     most = max(found, key=lambda each: (each.bytes_per_step, -each.device.capture, -each.device.device))
     row = {"capture": most.device.capture, "rank": most.device.rank, "device": most.device.device}
     command = job.command("memory --table memory")
-    source = f"growth a step, {job.scope.whose(most.device)}"
+    source = job.messages.text("figure.growth", whose=job.scope.whose(most.device))
     evidence = Evidence(
         source, most.bytes_per_step, "bytes", None, command, "memory", "growth_bytes_per_step", dict(row)
     )

@@ -23,7 +23,6 @@ def judge(job: Job) -> Verdict | None:
         kind=job.messages.text(f"{NAME}.{first.kind}"),
         where=job.messages.text("where.line", blame=first.blame) if first.blame else "",
     )
-    values = {"without": job.time(job.step_ns - job.cost_ns(NAME))}
     row = {
         "capture": most.device.capture,
         "rank": most.device.rank,
@@ -34,6 +33,8 @@ def judge(job: Job) -> Verdict | None:
     command = job.command("steps --table pauses")
     source = f"{first.kind}, {most.whose}"
     evidence = Evidence(source, first.cost_ns, "ns", None, command, "pauses", "cost_ns", row)
+    longer = sum(pause.excess_ns * len(pause.first_steps) for pause in most.pauses) / most.n_steps
+    values = {"falls": job.falls(longer)}
     once = len(first.first_steps) == 1
     remarks = [job.messages.text(f"{NAME}.once", counted=first.n_counted)] if once else []
     verdict = costed_verdict(job, NAME, title, values=values, evidence=[evidence], remarks=remarks)

@@ -7,15 +7,16 @@ from traceanalyzer.checkup.job import Job
 from traceanalyzer.checkup.verdict import Evidence, Verdict
 
 NAME = "straggler_bound"
+MOST_NAMED = 8
+"""Ranks that a remark names."""
 
 
 def judge(job: Job) -> Verdict | None:
     """Waits of the ranks that are not late, in collectives, that no compute hides; which rank is late, and why."""
     found = job.imbalance
     late: list[dict[str, Any]] = list(found.tables["stragglers"].rows()) if found else []
-    values = {"without": job.time(job.step_ns - job.cost_ns(NAME))}
     if not late or found is None:
-        return costed_verdict(job, NAME, job.messages.text(f"{NAME}.nobody"), values=values)
+        return costed_verdict(job, NAME, job.messages.text(f"{NAME}.nobody"))
     first = late[0]
     title = job.messages.text(
         f"{NAME}.title",
@@ -28,10 +29,17 @@ def judge(job: Job) -> Verdict | None:
     row = {"rank": first["rank"], "kind": first["kind"]}
     evidence = [
         Evidence(
-            f"excess, rank {first['rank']}", first["excess_ns"], "ns", None, command, "stragglers", "excess_ns", row
+            job.messages.text("figure.excess", rank=first["rank"]),
+            first["excess_ns"],
+            "ns",
+            None,
+            command,
+            "stragglers",
+            "excess_ns",
+            row,
         ),
         Evidence(
-            f"others wait for rank {first['rank']}",
+            job.messages.text("figure.others_wait", rank=first["rank"]),
             first["others_wait_ns"],
             "ns",
             None,
@@ -46,11 +54,26 @@ def judge(job: Job) -> Verdict | None:
     if efficiency and efficiency["what_if_step_ns"] is not None:
         step = efficiency["what_if_step_ns"]
         remarks.append(job.messages.text(f"{NAME}.what_if", step=job.time(step)))
-        evidence.append(Evidence("step without it", step, "ns", None, command, "efficiency", "what_if_step_ns", {}))
+        evidence.append(
+            Evidence(
+                job.messages.text("figure.what_if"), step, "ns", None, command, "efficiency", "what_if_step_ns", {}
+            )
+        )
     if len(job.typical) < len(job.devices):
-        ranks = ", ".join(str(each.device.rank) for each in job.typical[:8])
-        remarks.append(job.messages.text("card.typical", ranks=ranks + (", ..." if len(job.typical) > 8 else "")))
-    return costed_verdict(job, NAME, title, values=values, evidence=evidence, remarks=remarks)
+        ranks = sorted({each.device.rank for each in job.typical if each.device.rank is not None})
+        named = ", ".join(map(str, ranks[:MOST_NAMED])) + (", ..." if len(ranks) > MOST_NAMED else "")
+        remarks.append(job.messages.text("card.typical", ranks=named))
+    code = first["blame"]
+    return costed_verdict(
+        job,
+        NAME,
+        title,
+        values={"blame": code},
+        evidence=evidence,
+        remarks=remarks,
+        facts=[] if code else ["no_code"],
+        experiment=f"{NAME}.code" if code else None,
+    )
 
 
 def _reason(job: Job, row: dict[str, Any]) -> str:

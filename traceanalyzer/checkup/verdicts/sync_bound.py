@@ -1,6 +1,6 @@
 """Sync bound: the host waits for the device, and the device for launches that begin anew after each wait."""
 
-from traceanalyzer.checkup.costed import blame_evidence, blamed_for, costed_verdict, refilled_ns, where
+from traceanalyzer.checkup.costed import blame_evidence, blamed_for, costed_verdict, refilled_ns, slowed, where
 from traceanalyzer.checkup.job import Job
 from traceanalyzer.checkup.verdict import Evidence, Verdict
 from traceanalyzer.passes.idle.findings import CALLS_A_STEP
@@ -21,9 +21,8 @@ def judge(job: Job) -> Verdict | None:
         blamed = blamed_for(job, NAME)
         title = job.messages.text(f"{NAME}.waits", where=where(job, blamed, NAME))
         evidence = blame_evidence(job, NAME, blamed)
-    remarks = [job.messages.text("card.frames")] if job.records_frames(most) else []
-    values = {"without": job.time(job.step_ns - job.cost_ns(NAME))}
-    return costed_verdict(job, NAME, title, values=values, evidence=evidence, remarks=remarks)
+    facts = ["copies"] if refilled is not None and "memcpy" in (most.account.text(refilled.call) or "").lower() else []
+    return costed_verdict(job, NAME, title, evidence=evidence, remarks=slowed(job, NAME), facts=facts)
 
 
 def _refill(job: Job, cost_ns: int) -> Evidence:

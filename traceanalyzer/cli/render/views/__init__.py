@@ -66,6 +66,8 @@ def view_of(answer: Answer) -> View:
         if len(rollup) and not any(busy is not None for busy in rollup.columns["busy_ns"]):
             view = OF_TELEMETRY["metrics"]
             return replace(view, shown=TELEMETRY_TABLES) if len(answer.tables.get("telemetry", ())) else view
+    if answer.command == "checkup" and not len(answer.tables.get("charges", ())):
+        return replace(VIEWS["checkup"], hints=())
     if answer.command == "throughput" and not len(answer.tables.get("operators", ())):
         return replace(VIEWS["throughput"], hints=VIEWS["throughput"].hints[:1])
     if answer.command == "ops":

@@ -111,7 +111,7 @@ VIEWS = {
         shown=("totals",),
         columns={
             "ledger": ("capture", "rank", "device", "step", "category", "ns", "share"),
-            "totals": ("run", "capture", "rank", "device", "category", "ns", "share"),
+            "totals": ("run", "capture", "rank", "device", "category", "per_step_ns", "ns", "share"),
         },
         hints=(
             ("traceanalyzer ledger --table ledger", "the same for each step"),
