@@ -69,7 +69,7 @@ def test_every_message_is_used():
             continue
         exact = f'"{key}"' in text or f'{{NAME}}.{last}"' in text or f'{{name}}.{last}"' in text
         own = next((source for source in SOURCES if f'NAME = "{head}"' in source), "")
-        assembled = f'"{head}.{{' in text or "{NAME}.{" in own
+        assembled = f"{head}.{{" in text or "{NAME}.{" in own
         assert exact or assembled, key
 
 

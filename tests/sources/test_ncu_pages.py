@@ -371,7 +371,6 @@ class TestRecognition:
         "text",
         [
             "city,people\nOslo,700000\n",
-            "#Entity   SMACT\nID\nGPU 0     0.95\n",
             "ranks,throughput\n1,100\n",
             "ID,Name\n1,x\n",
             "",
@@ -383,15 +382,16 @@ class TestRecognition:
             find_files([tmp_path / "x.csv"])
 
     @pytest.mark.parametrize(
-        "text",
+        ("text", "source"),
         [
-            "timestamp, name, utilization.gpu [%]\n2024/01/01 00:00:00.000, H100, 98 %\n",
-            "# gpu   sm   mem\n# Idx    %    %\n    0    98    40\n",
+            ("timestamp, name, utilization.gpu [%]\n2024/01/01 00:00:00.000, H100, 98 %\n", "nvidia_smi"),
+            ("# gpu   sm   mem\n# Idx    %    %\n    0    98    40\n", "nvidia_smi"),
+            ("#Entity   SMACT\nID\nGPU 0     0.95\n", "dcgm"),
         ],
     )
-    def test_telemetry_is_not_claimed(self, tmp_path, text):
+    def test_telemetry_is_not_claimed(self, tmp_path, text, source):
         assert not recognised(tmp_path, text)
-        assert [f.source.name for f in find_files([tmp_path / "x.csv"])] == ["nvidia_smi"]
+        assert [f.source.name for f in find_files([tmp_path / "x.csv"])] == [source]
 
     @pytest.mark.parametrize("progress", ["==PROF== Connected to process 7 (/usr/bin/python3)\n", ""])
     def test_a_table_far_behind_the_programs_output(self, tmp_path, progress):

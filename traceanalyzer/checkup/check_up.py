@@ -13,6 +13,7 @@ from traceanalyzer.checkup.next_captures import NEXT, next_captures
 from traceanalyzer.checkup.recordings import one_recording
 from traceanalyzer.checkup.verdict import Verdict
 from traceanalyzer.checkup.verdicts import VERDICTS, WITHOUT_TIMELINE, healthy
+from traceanalyzer.checkup.verdicts.unknown import LOST
 from traceanalyzer.errors import UsageError
 from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
 from traceanalyzer.passes.metrics import metrics
@@ -63,11 +64,26 @@ CHARGES = TableSpec(
     ),
     cut=False,
 )
-TABLES = (VERDICT_TABLE, NEXT, ENVIRONMENT, CHARGES)
+COSTS = TableSpec(
+    "costs",
+    "What each verdict costs each device: the sums of its charges.",
+    (
+        Column("capture", Type.INT32, "Capture."),
+        Column("rank", Type.INT32, "Rank."),
+        Column("device", Type.INT32, "Device of the capture."),
+        Column("verdict", Type.TEXT, "Verdict, or compute, or left_over."),
+        Column("ns", Type.INT64, "Time in the counted steps; without steps in the span.", Unit.NS),
+        Column("per_step_ns", Type.INT64, "The same per step.", Unit.NS),
+        Column("share", Type.FLOAT64, "Share of the steps.", Unit.SHARE),
+        Column("typical", Type.BOOL, "Whether the costs of verdicts are those of this device: its rank is not late."),
+    ),
+    cut=False,
+)
+TABLES = (VERDICT_TABLE, NEXT, ENVIRONMENT, COSTS, CHARGES)
 
 
 def check_up(scope: Scope, *, language: str = LANGUAGES[0], inputs: str = "", given: Given | None = None) -> Answer:
-    """Tables `verdicts`, `next`, `environment`, `charges` of one run.
+    """Tables `verdicts`, `next`, `environment`, `costs`, `charges` of one run.
 
     `inputs` is what a command line names the same captures and selection by; `language` is one of `LANGUAGES`;
     `given` is what is said of the host. Raises `UsageError` where several runs are selected.
@@ -81,6 +97,7 @@ def check_up(scope: Scope, *, language: str = LANGUAGES[0], inputs: str = "", gi
         Frame.of_rows(VERDICT_TABLE, [_row(place, each) for place, each in enumerate(verdicts, 1)]),
         next_captures(job, verdicts),
         environment(scope, host_facts(job)),
+        Frame.of_rows(COSTS, _cost_rows(job)),
         Frame.of_rows(CHARGES, _charge_rows(job)),
     )
     answer = Answer("checkup", {f.spec.name: f for f in frames}, warnings=[*scope.warnings, *left_out])
@@ -106,7 +123,7 @@ def verdicts_of(job: Job) -> list[Verdict]:
     """Every verdict that holds: costs first, the largest first, then risks, then `healthy` and limits of kernels."""
     names = VERDICTS if job.typical else WITHOUT_TIMELINE
     found = [verdict for name in names if (verdict := VERDICTS[name](job)) is not None]
-    if job.typical and not any(verdict.cost_ns for verdict in found):
+    if job.typical and LOST not in job.problems and not any(verdict.cost_ns for verdict in found):
         found.insert(0, healthy.judge(job))
     if sum(verdict.cost_ns or 0 for verdict in found) > job.step_ns:
         raise AssertionError("the verdicts cost more than the step")
@@ -133,6 +150,20 @@ def _row(place: int, each: Verdict) -> tuple[Any, ...]:
         list(each.advice),
         list(each.remarks),
     )
+
+
+def _cost_rows(job: Job) -> list[tuple[Any, ...]]:
+    rows: list[tuple[Any, ...]] = []
+    typical = {id(each) for each in job.typical}
+    for each in job.devices:
+        place = each.device.capture, each.device.rank, each.device.device
+        sums = {verdict: sum(charges.values()) for verdict, charges in each.parts.items()} | {
+            "compute": each.compute_ns
+        }
+        for verdict, ns in sorted(sums.items(), key=lambda item: (-item[1], item[0])):
+            shares = round(ns / each.n_steps), ns / each.total_ns
+            rows += [(*place, verdict, ns, *shares, id(each) in typical)] if ns else []
+    return rows
 
 
 def _charge_rows(job: Job) -> list[tuple[Any, ...]]:

@@ -1,5 +1,6 @@
 """What all verdicts with a cost have in common: the threshold, the evidence from the ledger, how sure they are."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 
 from traceanalyzer.checkup.charges import CHARGED_TO, REFILL, Charge, DeviceCharges
@@ -9,6 +10,8 @@ from traceanalyzer.checkup.verdict import COSTED_SHARE, Confidence, Evidence, Ve
 from traceanalyzer.passes.causes import Cause
 from traceanalyzer.passes.idle.accounts import Blamed
 
+_NAME = re.compile(r"[\w.]+")
+"""Settings that are called so in code."""
 UNSEEN_SHARE = 0.05
 """Share of the step that a cost needs where most of it is time of which nothing but a range, or nothing, was recorded:
 what the host did then is not known.
@@ -83,7 +86,8 @@ def advice_of(
         if each.setting is not None:
             known = (known_settings or {}).get(each.setting) or job.settings.get(each.setting)
             if known is None:
-                now = job.messages.text("present.unknown")
+                named = _NAME.fullmatch(each.setting) is not None
+                now = job.messages.text("present.unnamed" if not named else "present.unknown", setting=each.setting)
             else:
                 source = job.messages.text(f"source.{known.source}")
                 now = job.messages.text("present.known", setting=each.setting, value=known.value, source=source)
@@ -108,18 +112,26 @@ def confidence_of(job: Job, name: str) -> Confidence:
 def ledger_evidence(job: Job, name: str) -> list[Evidence]:
     """The largest categories of the ledger that a verdict is charged with, on the device where it costs most.
 
-    What other verdicts share is shown by the charges, the rest by the ledger itself. The first has the threshold.
+    First comes what it is charged with in all, and the threshold. What other verdicts share is shown by the charges,
+    the rest by the ledger itself.
     """
     most = job.costliest(name)
     charges = {charge: ns for charge, ns in most.parts.get(name, {}).items() if ns}
     largest = sorted(charges, key=lambda each: (-charges[each], each))[:MOST_CATEGORIES]
-    threshold = round(least_share(job, name) * job.step_ns)
-    return [
-        _category(job, most, name, charge, threshold if place == 0 else None) for place, charge in enumerate(largest)
-    ]
+    return [_whole(job, most, name), *(_category(job, most, name, charge) for charge in largest)]
 
 
-def _category(job: Job, most: DeviceCharges, name: str, charge: Charge, threshold: float | None) -> Evidence:
+def _whole(job: Job, most: DeviceCharges, name: str) -> Evidence:
+    """All that a device is charged with, and how much of a step a verdict needs."""
+    row = {**_place(most), "verdict": name}
+    source = job.messages.text("figure.whole", verdict=name, whose=most.whose)
+    threshold = round(least_share(job, name) * most.step_ns)
+    value = round(sum(most.parts.get(name, {}).values()) / most.n_steps)
+    command = job.command("checkup --table costs")
+    return Evidence(source, value, "ns", threshold, command, "costs", "per_step_ns", row)
+
+
+def _category(job: Job, most: DeviceCharges, name: str, charge: Charge) -> Evidence:
     mine = most.parts[name][charge]
     every = sum(ns for parts in most.parts.values() for each, ns in parts.items() if each.category == charge.category)
     value = round(mine / most.n_steps)
@@ -127,12 +139,12 @@ def _category(job: Job, most: DeviceCharges, name: str, charge: Charge, threshol
     if mine == every:
         column = "per_step_ns" if most.stepped else "ns"
         command = job.command("ledger --table totals")
-        return Evidence(f"{charge.category}, {most.whose}", value, "ns", threshold, command, "totals", column, row)
+        return Evidence(f"{charge.category}, {most.whose}", value, "ns", None, command, "totals", column, row)
     note = f" ({charge.note})" if charge.note else ""
     row |= {"verdict": name, "note": charge.note or None}
     command = job.command("checkup --table charges")
     source = f"{charge.category}{note}, {most.whose}"
-    return Evidence(source, value, "ns", threshold, command, "charges", "per_step_ns", row)
+    return Evidence(source, value, "ns", None, command, "charges", "per_step_ns", row)
 
 
 def _place(most: DeviceCharges) -> dict[str, object]:

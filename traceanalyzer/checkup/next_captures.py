@@ -8,6 +8,8 @@ from traceanalyzer.checkup.verdict import Verdict
 from traceanalyzer.passes.answer import Frame, TableSpec
 from traceanalyzer.passes.logged_times import LOADER_TIME, logged_time
 from traceanalyzer.passes.scope import TELEMETRY
+from traceanalyzer.passes.telemetry.names import Metric
+from traceanalyzer.passes.telemetry.series import Telemetry
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.store.database import first_row
 
@@ -29,6 +31,11 @@ _PROFILER = (
 )
 _NSYS = "nsys profile --trace=cuda,nvtx,osrt"
 _SCRIPT = "-o run python train.py"
+_LOADER = (
+    "print('batch,loader_s'); t = time.time(); [(print(f'{i},{time.time() - t}'), t := time.time()) for i, _ in"
+    " enumerate(loader)]  # into loader.csv, to be given beside the trace"
+)
+_ACTIVITY = "dcgmi dmon -e 1001,1002,1004,1005 -d 1000 > dcgm.log"
 _Row = tuple[str, str]
 
 
@@ -88,7 +95,7 @@ def _ranks(job: Job, _verdicts: Sequence[Verdict]) -> Iterator[_Row]:
 def _loader(job: Job, verdicts: Sequence[Verdict]) -> Iterator[_Row]:
     known = logged_time(job.scope, LOADER_TIME) is not None
     if not known and any(each.name == "input_bound" for each in verdicts):
-        yield job.messages.text("next.loader"), "for batch in loader: pass  # timed, as many batches as steps"
+        yield job.messages.text("next.loader"), _LOADER
 
 
 def _kernels(job: Job, _verdicts: Sequence[Verdict]) -> Iterator[_Row]:
@@ -126,5 +133,8 @@ def _memory(job: Job, _verdicts: Sequence[Verdict]) -> Iterator[_Row]:
 
 
 def _telemetry(job: Job) -> Iterator[_Row]:
+    watched = {measured.metric for measured in Telemetry(job.scope).measured}
+    if Metric.UTILIZATION in watched and not watched & {Metric.SM_ACTIVE, Metric.ENGINE_ACTIVE}:
+        yield job.messages.text("next.activity"), _ACTIVITY
     if not job.scope.of_source(TELEMETRY):
         yield job.messages.text("next.telemetry"), "nvidia-smi dmon -s pucvmet -d 1 -o DT > dmon.log"

@@ -38,6 +38,8 @@ class Settings:
             return self._workers
         if name == "pin_memory":
             return self._pinned
+        if name == "power limit":
+            return self._power_limit
         if not name.startswith(_VARIABLES):
             return None
         unset = Setting(self._messages.text("value.unset"), "environment") if self.variables else None
@@ -83,6 +85,18 @@ class Settings:
                 UNION SELECT frame FROM stored.stack_nodes)"""
         ).fetchall()
         return [text for (text,) in rows]
+
+    @cached_property
+    def _power_limit(self) -> Setting | None:
+        """The power limit that telemetry tells; of several GPUs the lowest."""
+        row = first_row(
+            self._scope.connection.execute(
+                f"""SELECT min(m.value) FROM stored.metric_samples m JOIN stored.names n ON n.name_id = m.metric
+                WHERE m.capture IN {self._scope.numbers()} AND m.value > 0 AND (
+                    n.text IN ('power.limit', 'enforced.power.limit') OR n.text LIKE '%POWER_MGMT_LIMIT%')"""
+            )
+        )
+        return Setting(f"{row[0]:,.0f} W", "telemetry") if row and row[0] is not None else None
 
     @cached_property
     def _pinned(self) -> Setting | None:

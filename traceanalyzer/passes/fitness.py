@@ -41,6 +41,8 @@ STREAM_SHARE = 0.01
 """Share of operations on streams without launches from which on they are a problem."""
 OBSERVER_RATIO = 1.1
 """Steps this many times as long as in another recording of the same rank are a problem."""
+CHECK_UP = "checkup"
+"""The check-up rests on several questions: what spoils these spoils it."""
 MOST_FILES = 4
 """Files that a warning names."""
 SAMPLES_A_STEP = 10
@@ -83,6 +85,11 @@ class _Check:
     look: Callable[[_Capture], _Result]
     of_run: bool = False
     """Whether it is the same for all captures of a run by one tool: then it is looked at once."""
+
+    @property
+    def spoils_costs(self) -> bool:
+        """Whether it spoils what the check-up rests on."""
+        return not {"gaps", "ledger", "imbalance"}.isdisjoint(self.spoils)
 
 
 def _device_records(capture: _Capture) -> _Result:
@@ -339,7 +346,7 @@ def spoiled(scope: Scope, question: str) -> list[str]:
     look = _Look()
     for capture in _captures(scope):
         for check in CHECKS:
-            if question in check.spoils:
+            if question in check.spoils or (question == CHECK_UP and check.spoils_costs):
                 for state, text in look(check, capture):
                     if state == PROBLEM:
                         found.setdefault(text, []).append(capture.file)

@@ -2,8 +2,9 @@
 
 from traceanalyzer.checkup.costed import advice_of
 from traceanalyzer.checkup.job import Job
+from traceanalyzer.checkup.messages import catalogue
 from traceanalyzer.checkup.verdict import Confidence, Evidence, Verdict
-from traceanalyzer.passes.telemetry.throttling import Throttled, throttled
+from traceanalyzer.passes.telemetry.throttling import LEAST_SHARE, Throttled, throttled
 
 NAME = "clock_throttled"
 MOST_NAMED = 3
@@ -48,7 +49,9 @@ def _place(each: Throttled) -> tuple[int, int, str | None]:
 def _words(job: Job, each: Throttled) -> str:
     key = "reason" if each.busy_share is not None else "reason_alone"
     share = job.share(each.busy_share or 0.0)
-    return job.messages.text(f"{NAME}.{key}", reason=each.reason, share=share)
+    known = each.reason if each.reason in catalogue()["throttling"] else "other"
+    reason = f"{job.messages.text(f'throttling.{known}')} ({each.reason})"
+    return job.messages.text(f"{NAME}.{key}", reason=reason, share=share)
 
 
 def _evidence(job: Job, each: Throttled) -> Evidence:
@@ -56,6 +59,5 @@ def _evidence(job: Job, each: Throttled) -> Evidence:
     value = each.busy_share if each.busy_share is not None else each.reason
     command = job.command("metrics --table throttling")
     source = f"{each.reason}, GPU {each.device}, {each.row['source']}"
-    return Evidence(
-        source, value, "share" if column == "busy_share" else "", None, command, each.table, column, each.row
-    )
+    unit, threshold = ("share", LEAST_SHARE) if column == "busy_share" else ("", None)
+    return Evidence(source, value, unit, threshold, command, each.table, column, each.row)

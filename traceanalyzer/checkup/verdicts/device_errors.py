@@ -20,7 +20,7 @@ def judge(job: Job) -> Verdict | None:
         job.messages.text(f"{NAME}.title", errors=errors),
         None,
         None,
-        Confidence.HIGH,
+        Confidence.HIGH if any(each.error != "xid" for each in found) else Confidence.MEDIUM,
         tuple(_evidence(job, each) for each in found[:MOST_NAMED]),
         job.messages.text(f"{NAME}.experiment"),
         advice_of(job, NAME, {}),

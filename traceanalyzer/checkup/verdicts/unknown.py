@@ -4,14 +4,20 @@ from traceanalyzer.checkup.charges import LEFT_OVER
 from traceanalyzer.checkup.job import Job
 from traceanalyzer.checkup.verdict import COSTED_SHARE, Confidence, Evidence, Verdict
 from traceanalyzer.passes.causes import Cause, Reason
+from traceanalyzer.passes.fitness import PROBLEM, fitness
+from traceanalyzer.passes.info import info
 
 NAME = "unknown"
+LOST = "device_records"
+"""The check of fitness whose problem leaves nothing that can be trusted."""
 
 
 def judge(job: Job) -> Verdict | None:
     """No timeline at all, or idle time that cannot be attributed."""
     if not job.typical:
-        return _verdict(job, job.messages.text(f"{NAME}.no_timeline"), None, ())
+        return _verdict(job, job.messages.text(f"{NAME}.no_timeline"), None, _why_not(job))
+    if LOST in job.problems:
+        return _verdict(job, job.messages.text(f"{NAME}.lost"), None, _lost(job))
     share = job.cost_ns(LEFT_OVER) / job.step_ns
     if share < COSTED_SHARE:
         return None
@@ -40,6 +46,28 @@ def judge(job: Job) -> Verdict | None:
     )
     title = job.messages.text(f"{NAME}.left_over", share=job.share(share), reason=why or "")
     return _verdict(job, title, share, (evidence,))
+
+
+def _why_not(job: Job) -> tuple[Evidence, ...]:
+    """What `info` says of the first capture, of why it cannot tell gaps."""
+    command = job.command("info --table answers")
+    answers = info(job.scope).tables["answers"].rows()
+    row = next((row for row in answers if row["question"] == "gaps"), None)
+    if row is None:
+        return ()
+    source = job.messages.text("figure.answers")
+    place: dict[str, object] = {"capture": row["capture"], "question": "gaps"}
+    return (Evidence(source, row["reason"], "", None, command, "answers", "reason", place),)
+
+
+def _lost(job: Job) -> tuple[Evidence, ...]:
+    """What fitness says of the records of the device."""
+    command = job.command("info --table fitness")
+    rows = [row for row in fitness(job.scope).rows() if row["check"] == LOST and row["state"] == PROBLEM]
+    return tuple(
+        Evidence(LOST, row["text"], "", None, command, "fitness", "text", {"capture": row["capture"], "check": LOST})
+        for row in rows[:1]
+    )
 
 
 def _verdict(job: Job, title: str, share: float | None, evidence: tuple[Evidence, ...]) -> Verdict:
