@@ -45,9 +45,13 @@ def _block(row: dict[str, Any], messages: Messages, width: int) -> str:
 
 def _evidence(rows: list[dict[str, Any]], messages: Messages) -> Iterator[str]:
     """One line a figure, and the command that shows those before it."""
-    widest = max((width_of(_figure(each["value"], each["unit"])) for each in rows), default=0)
+    figures = [_figure(each["value"], each["unit"]) for each in rows if not isinstance(each["value"], str)]
+    widest = max(map(width_of, figures), default=0)
     for command, figures in groupby(rows, key=lambda each: str(each["command"])):
         for each in figures:
+            if isinstance(each["value"], str):
+                yield f"{each['source']}: {each['value']}"
+                continue
             figure = _figure(each["value"], each["unit"])
             text = f"{' ' * (widest - width_of(figure))}{figure}  {each['source']}"
             if each["threshold"] is not None:
