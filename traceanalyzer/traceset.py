@@ -1,12 +1,7 @@
 """The Python API: a store, and the questions that can be asked of it."""
 
-import contextlib
-import hashlib
 import re
 import shlex
-import shutil
-import tempfile
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -14,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
+from traceanalyzer.cache import cached_store
 from traceanalyzer.errors import SourceError, StoreBusyError, StoreError, UsageError
 from traceanalyzer.passes.answer import Answer
 from traceanalyzer.passes.base import Pass
@@ -33,11 +29,9 @@ from traceanalyzer.passes.selection import (
     parse_steps,
     parse_window,
 )
-from traceanalyzer.schema.tables import SCHEMA_VERSION
 from traceanalyzer.schema.text import storable
-from traceanalyzer.store.database import duckdb_errors, is_about_the_store, one_line, open_to_read
-from traceanalyzer.store.location import cache_folder, default_store
-from traceanalyzer.version import __version__
+from traceanalyzer.store.database import is_about_the_store, one_line, open_to_read
+from traceanalyzer.store.location import default_store
 
 if TYPE_CHECKING:
     from traceanalyzer.ingestion import Progress
@@ -73,11 +67,11 @@ class TraceSet:
     def of_files(cls, paths: Sequence[str | Path], *, progress: "Progress | None" = None) -> "TraceSet":
         """The traces of raw files, through a cache keyed by their content. Raises as `ingest` does."""
         lacking: list[SourceError] = []
-        store = _cached(paths, progress, lacking)
+        store = cached_store(paths, progress, lacking)
 
         def remake() -> None:
             store.unlink(missing_ok=True)
-            _cached(paths, progress, [])
+            cached_store(paths, progress, [])
 
         try:
             connection = open_to_read(store)
@@ -367,47 +361,3 @@ def _check_pattern(name: str, pattern: str | None) -> None:
     except (re.error, OverflowError, RecursionError) as error:
         option = name.replace("_", "-")
         raise UsageError(f"--{option} {pattern}: not a regular expression ({error})") from error
-
-
-def _cached(paths: Sequence[str | Path], progress: "Progress | None", lacking: list[SourceError]) -> Path:
-    """The store of raw files: made once for a content, kept in the cache folder.
-
-    `lacking` gets an error for each file of a folder that only a missing package keeps from being read.
-    """
-    # The readers are imported here: asking a store needs none of them.
-    from traceanalyzer.ingestion import find_files, ingest
-    from traceanalyzer.sources.content import Content
-
-    digest = hashlib.blake2b(f"{__version__} {SCHEMA_VERSION}".encode(), digest_size=16)
-    for found in find_files(paths, lacking):
-        digest.update(f"{found.file.resolve()}\0{Content(found.file).digest}\0".encode("utf-8", "surrogateescape"))
-    folder = cache_folder()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreError(f"{folder}: the cache cannot be made ({error.strerror}); set TRACEANALYZER_CACHE") from error
-    store = folder / f"{digest.hexdigest()}.duckdb"
-    if not store.exists():
-        _sweep(folder)
-        with (
-            duckdb_errors(folder, "used as a cache"),
-            tempfile.TemporaryDirectory(prefix=_HALF_MADE, dir=folder) as own,
-        ):
-            fresh = Path(own) / store.name
-            ingest(paths, fresh, progress=progress)
-            if fresh.with_name(f"{fresh.name}.wal").exists():
-                raise StoreError(f"{folder}: the cache cannot be written (is the disk full?); set TRACEANALYZER_CACHE")
-            fresh.replace(store)
-    return store
-
-
-_HALF_MADE = ".making-"
-_OLD_S = 24 * 3600
-
-
-def _sweep(folder: Path) -> None:
-    """Remove what processes left in the cache that were killed, a day later."""
-    for leftover in folder.glob(f"{_HALF_MADE}*"):
-        with contextlib.suppress(OSError):
-            if time.time() - leftover.stat().st_mtime > _OLD_S:
-                shutil.rmtree(leftover)

@@ -47,8 +47,8 @@ def _evidence(rows: list[dict[str, Any]], messages: Messages) -> Iterator[str]:
     """One line a figure, and the command that shows those before it."""
     figures = [_figure(each["value"], each["unit"]) for each in rows if not isinstance(each["value"], str)]
     widest = max(map(width_of, figures), default=0)
-    for command, figures in groupby(rows, key=lambda each: str(each["command"])):
-        for each in figures:
+    for command, shown in groupby(rows, key=lambda each: str(each["command"])):
+        for each in shown:
             if isinstance(each["value"], str):
                 yield f"{each['source']}: {each['value']}"
                 continue
