@@ -120,6 +120,14 @@ class Bench:
         held = gaps.wall_s <= imports.wall_s + 1.5
         return _compared(f"gaps {path.name}, not stored yet", gaps, imports, "start and imports + 1.5 s", held)
 
+    def checkup_25(self) -> Row:
+        """The whole card of a file that nobody has read yet."""
+        path = TORCH_25_MB.made(self.folder)
+        imports = self._best([sys.executable, "-c", _IMPORTS])
+        card = self._best([sys.executable, "-m", "traceanalyzer", "checkup", str(path)])
+        what = f"checkup {path.name}, not stored yet"
+        return _compared(what, card, imports, f"{CARD_SECONDS} s", card.wall_s <= CARD_SECONDS)
+
     def attribution(self, made: Input) -> Row:
         """Attributing all gaps of a large store, without start and imports."""
         store = self.folder / f"{made.name}.duckdb"
@@ -179,6 +187,8 @@ def _compared(what: str, ours: Spent, theirs: Spent, limit: str, held: bool) -> 
     return Row(what, ours.wall_s, theirs.wall_s, wall, cpu, None, limit, held)
 
 
+CARD_SECONDS = 10
+"""A check-up of 25 MB that nobody has read yet takes no longer."""
 _ITEMS = {"json": "events", "sqlite": "rows"}
 MEASUREMENTS: dict[str, Callable[[Bench], Row]] = {
     "torch-300": Bench.torch_300,
@@ -186,6 +196,7 @@ MEASUREMENTS: dict[str, Callable[[Bench], Row]] = {
     "torch-1000": Bench.torch_1000,
     "nsys-250": Bench.nsys_250,
     "gaps-25": Bench.gaps_25,
+    "checkup-25": Bench.checkup_25,
     "help": Bench.help,
     "attribution-launches": Bench.attribution_launches,
     "attribution-stacks": Bench.attribution_stacks,
