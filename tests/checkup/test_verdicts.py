@@ -104,10 +104,20 @@ def test_the_charges_of_a_device_add_up_to_its_counted_steps(workload, pattern):
     assert sums == lengths
 
 
-@pytest.mark.parametrize(("workload", "pattern"), SHOWN)
-def test_commands_show_the_figures_of_the_evidence(workload, pattern):
+SELECTED = [
+    ("checkpoint_every_5", STACK, {"warmup": 3}),
+    ("checkpoint_every_5", STACK, {"input_range": ".*", "user_code": "torch"}),
+    ("ddp2_slow1", "rank?.json.gz", {"align": "none", "warmup": 2}),
+]
+"""Options that change figures, which the printed commands have to repeat."""
+
+
+@pytest.mark.parametrize(("workload", "pattern", "more"), [*((*each, {}) for each in SHOWN), *SELECTED])
+def test_commands_show_the_figures_of_the_evidence(workload, pattern, more):
     known = {}
-    for verdict in verdicts(workload, pattern):
+    with TraceSet.of_files(files(workload, pattern)) as traces:
+        found = list(traces.checkup(inputs=shlex.join(map(str, files(workload, pattern))), **more).verdicts.rows())
+    for verdict in found:
         assert verdict["evidence"]
         for each in verdict["evidence"]:
             words = shlex.split(each["command"])
@@ -203,3 +213,13 @@ def test_in_chinese_the_verdicts_are_the_same():
     english = verdicts("sync_item", STACK)
     assert [(row["verdict"], row["cost_ns"]) for row in chinese] == [(r["verdict"], r["cost_ns"]) for r in english]
     assert all(any("\u4e00" <= c <= "\u9fff" for c in row["title"] + row["experiment"]) for row in chinese)
+
+
+def test_what_is_selected_may_be_nothing_or_warmup_alone():
+    with TraceSet.of_files(files("ddp2_slow1", "rank0.json.gz")) as traces:
+        nothing = traces.checkup(steps="900-901")
+        warmup = traces.checkup(warmup=999)
+    (row,) = nothing.verdicts.rows()
+    assert row["verdict"] == "unknown" and "what was selected" in row["title"]
+    assert any("no device step is among 900 to 901" in text for text in nothing.warnings) and not len(nothing.next)
+    assert any("warm-up by --warmup" in text for text in warmup.warnings)

@@ -112,7 +112,7 @@ def test_every_command_has_help_and_examples_and_stands_in_the_docs(entry):
 def test_options_reach_the_question(call, fake):
     words = (
         "--run a --rank 0,2 --device 1 --source nsys --steps 3-7 --window 0.5:2 --lane compute --top 5 "
-        "--step-range s --input-range i --user-code u --under w --by step"
+        "--warmup 2 --step-range s --input-range i --user-code u --under w --by step"
     )
     call("gaps", *words.split())
     assert fake[-1] == (
@@ -126,6 +126,7 @@ def test_options_reach_the_question(call, fake):
             "steps": "3-7",
             "window": "0.5:2",
             "lane": "compute",
+            "warmup": 2,
             "step_range": "s",
             "input_range": "i",
             "user_code": "u",

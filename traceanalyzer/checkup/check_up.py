@@ -13,9 +13,11 @@ from traceanalyzer.checkup.next_captures import NEXT, next_captures
 from traceanalyzer.checkup.recordings import one_recording
 from traceanalyzer.checkup.verdict import Verdict
 from traceanalyzer.checkup.verdicts import VERDICTS, WITHOUT_TIMELINE, healthy
+from traceanalyzer.checkup.verdicts.straggler_bound import NAME as STRAGGLER
 from traceanalyzer.checkup.verdicts.unknown import LOST
 from traceanalyzer.errors import UsageError
 from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
+from traceanalyzer.passes.gaps import nothing_selected
 from traceanalyzer.passes.metrics import metrics
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.schema.column import Column, Type
@@ -101,15 +103,27 @@ def check_up(scope: Scope, *, language: str = LANGUAGES[0], inputs: str = "", gi
         Frame.of_rows(CHARGES, _charge_rows(job)),
     )
     answer = Answer("checkup", {f.spec.name: f for f in frames}, warnings=[*scope.warnings, *left_out])
+    answer.findings += _late_ranks(job, verdicts)
     answer.findings += host_findings(job)
     answer.default_table = VERDICT_TABLE.name
     answer.language = language
     answer.notes.append(_heading(job))
     answer.findings += _sampled(scope)
     answer.findings += log_findings(job)
+    if not job.typical and scope.devices:
+        answer.warnings.append(nothing_selected(scope))
     if job.typical and not job.stepped:
-        answer.warnings.append(job.messages.text("card.no_steps"))
+        marked = any(scope.holds("steps", capture) for capture in scope.captures)
+        key = "all_warmup" if marked and scope.selection.warmup else "no_steps"
+        answer.warnings.append(job.messages.text(f"card.{key}"))
     return answer
+
+
+def _late_ranks(job: Job, verdicts: list[Verdict]) -> list[Finding]:
+    """Ranks that are late, where their cost makes no verdict: others may wait for them inside of transfers."""
+    if job.imbalance is None or any(each.name == STRAGGLER for each in verdicts):
+        return []
+    return [each for each in job.imbalance.findings if each.code.startswith("straggler_") or each.code == "what_if"]
 
 
 def _sampled(scope: Scope) -> list[Finding]:

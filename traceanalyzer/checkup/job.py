@@ -1,5 +1,6 @@
 """The job that is checked up: its ledger cut by verdict, its ranks, and what verdicts ask of passes, once each."""
 
+import shlex
 from functools import cached_property
 from typing import Any
 
@@ -25,6 +26,15 @@ from traceanalyzer.passes.telemetry.traces import Traces
 from traceanalyzer.store.database import first_row
 from traceanalyzer.units import Unit, format_value
 
+CHANGES_COSTS = (
+    ("warmup", None, frozenset({"checkup", "ledger", "gaps", "steps", "imbalance", "memory"})),
+    ("input_range", None, frozenset({"checkup", "ledger", "gaps", "steps", "imbalance"})),
+    ("user_code", None, frozenset({"checkup", "gaps", "steps", "imbalance", "memory"})),
+    ("align", "collectives", frozenset({"checkup", "ledger", "imbalance"})),
+    ("peaks", None, frozenset({"checkup", "kernels"})),
+)
+"""Options that change figures of some commands: with their default, and the commands that take them."""
+
 
 class Job:
     """Everything that verdicts are made from, for the one run of a scope.
@@ -47,7 +57,13 @@ class Job:
 
     def command(self, words: str) -> str:
         """A command line of this program about the same captures."""
-        return f"traceanalyzer {words} {self._inputs}".rstrip()
+        selection = self.scope.selection
+        more = [
+            shlex.join((f"--{option.replace('_', '-')}", str(value)))
+            for option, default, commands in CHANGES_COSTS
+            if (value := getattr(selection, option)) != default and words.split(maxsplit=1)[0] in commands
+        ]
+        return " ".join(part for part in ("traceanalyzer", words, *more, self._inputs) if part)
 
     @property
     def hosts(self) -> list[Host]:

@@ -42,6 +42,8 @@ _Row = tuple[str, str]
 def next_captures(job: Job, verdicts: Sequence[Verdict]) -> Frame:
     """Table `next`: one row a question that the files leave open and that matters for these verdicts."""
     rows: list[_Row] = []
+    if not job.typical and job.scope.devices:
+        return Frame.of_rows(NEXT, rows)
     if not job.typical:
         rows.append((job.messages.text("next.timeline"), f"{_PROFILER} record_shapes=True, with_stack=True)"))
     else:

@@ -146,7 +146,9 @@ class Asked:
         if given["rank"] == "all":
             given["rank"] = None
         options = [(f"--{name.replace('_', '-')}", str(value)) for name, value in given.items() if value is not None]
-        return shlex.join([*(word for option in options for word in option), *map(str, self.traces)])
+        # A name that begins like an option is none with its folder before it.
+        files = [f"./{path}" if str(path).startswith("-") else str(path) for path in self.traces]
+        return shlex.join([*(word for option in options for word in option), *files])
 
 
 def question_options(

@@ -16,7 +16,8 @@ def judge(job: Job) -> Verdict | None:
         blame = most.account.blame_text(refilled.call)
         line = job.messages.text("where.line", blame=blame) if blame else ""
         title = job.messages.text(f"{NAME}.title", calls=f"{most.blocking_calls:,.0f}", where=line)
-        evidence = [_refill(job, round(refilled.cost_ns))]
+        alone = sum(each.device.rank == most.device.rank for each in job.devices) == 1
+        evidence = [_refill(job, round(refilled.cost_ns))] if alone else []
     else:
         blamed = blamed_for(job, NAME)
         title = job.messages.text(f"{NAME}.waits", where=where(job, blamed, NAME))

@@ -14,6 +14,9 @@ LOST = "device_records"
 
 def judge(job: Job) -> Verdict | None:
     """No timeline at all, or idle time that cannot be attributed."""
+    if not job.typical and job.scope.devices:
+        title = job.messages.text(f"{NAME}.nothing_selected")
+        return _verdict(job, title, None, ())
     if not job.typical:
         return _verdict(job, job.messages.text(f"{NAME}.no_timeline"), None, _why_not(job))
     if LOST in job.problems:

@@ -16,7 +16,7 @@ BUSY_DEVICE_IDLE = 0.02
 
 
 @click.command("gaps")
-@question_options(without=("warmup",), plus=("under", "by"))
+@question_options(plus=("under", "by"))
 def command(asked: Asked) -> None:
     """Why the GPUs were idle, down to the line of Python.
 

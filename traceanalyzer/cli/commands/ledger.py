@@ -7,7 +7,7 @@ from traceanalyzer.cli.options import Asked, question_options
 
 
 @click.command("ledger")
-@question_options(without=("lane", "warmup"), plus=("align",))
+@question_options(without=("lane",), plus=("align",))
 def command(asked: Asked) -> None:
     """Every nanosecond of every device in exactly one category.
 

@@ -23,6 +23,8 @@ STEP_LINE = re.compile(
 )
 """How a line of a step begins, in the bytes of a file."""
 _HOST = re.compile(r"([A-Za-z][\w.-]{0,62}):\s")
+_LONGEST_CELL = 160
+"""Longer cells are no value with its name: patterns with several ways to match are not tried on them."""
 _NAMED = re.compile(r"\s*([A-Za-z][^:|]*?)\s*(?::\s*|\s+)([+-]?[\d.]\S*?|nan|inf)\s*([A-Za-z/%]*)\s*(?:\(.*\))?\s*")
 _UNNAMED = re.compile(r"\s*([\d.]+)\s*(ms|s|tok/s|tokens/s|samples/s)\s*")
 _TOKEN = re.compile(r"([A-Za-z_/]+):([+-]?[\d.]+(?:e[+-]?\d+)?|nan|inf)([A-Za-z/%]*)", re.I)
@@ -138,7 +140,10 @@ class LogLines:
 
 def _piped(text: str) -> _Pairs:
     """`name: value |`, `name value |`, and values whose unit tells what they are: `3.00 ms |`."""
-    for part in text.split("|"):
+    for cell in text.split("|"):
+        part = " ".join(cell.split())
+        if len(part) > _LONGEST_CELL:
+            continue
         if named := _NAMED.fullmatch(part):
             yield named[1], named[2], named[3]
         elif unnamed := _UNNAMED.fullmatch(part):
