@@ -331,3 +331,10 @@ def test_real_logs_hold_their_facts():
     assert of(nanogpt, "step_avg")[-2:] == [(1393, 129.71), (1393, 129.81)]
     assert of(nanogpt, "val_loss")[-1] == (1393, 3.2785)
     assert nanogpt.facts.metadata["environment"]["pytorch_version"] == "2.7.0.dev20250110+cu126"
+
+
+def test_long_blanks_in_a_cell_are_nothing_to_search(tmp_path):
+    """Patterns with several ways to match would try them all for hours."""
+    text = "iteration 1/ 10 | elapsed time per iteration (ms): 5 |\niteration 2/ 10 | a" + " " * 200_000 + "x|\n"
+    sink = read_text(tmp_path, text)
+    assert of(sink, "step_time") == [(1, pytest.approx(0.005))]
