@@ -26,8 +26,8 @@ def logged_rate(scope: Scope, run: str, warnings: list[str], samples_per_step: i
     """Samples per second of all ranks together, by the training log of a run; None where there is none.
 
     A step counts with the rate that it has in the log, else with its samples by its time, and in a log that tells no
-    samples at all with `samples_per_step`. Selected steps count, and with `warmup` the leading ones do not. Says in `warnings` where several logs of a run tell one: they may be of one
-    rank each, or of one job in parts.
+    samples at all with `samples_per_step`. Selected steps count, and with `warmup` the leading ones do not. Says in
+    `warnings` where several logs of a run tell one: they may be of one rank each, or of one job in parts.
     """
     rows = scope.connection.execute(
         f"""WITH told AS (
