@@ -18,7 +18,7 @@ from traceanalyzer.sources import SOURCES
 
 HOST_CODES = {
     *("workers_exceed_cores", "cpu_contention", "ranks_cross_numa", "ranks_cross_pcie", "nic_far", "mig"),
-    *("nccl_socket", "nccl_setting", "nccl_version"),
+    *("nccl_socket", "nccl_no_p2p", "nccl_setting", "nccl_version"),
 }
 
 
@@ -266,7 +266,14 @@ def test_commands_in_findings_run_and_findings_are_in_both_languages(tmp_path):
     ranks[0].process(200, "pt_data_worker").thread(200, 200, "pt_data_worker")
     ranks[0].scheduled(0, 900, "Running", ran=False, process=200, thread=200)
     ranks[0].scheduled(900, 1_000, ran=True, process=200, thread=200)
-    known = facts(cores=1, network="Socket", NCCL_ALGO="Ring", mig_mode="Enabled", nccl_version="2.28.9")
+    known = facts(
+        cores=1,
+        network="Socket",
+        nccl_transports="SHM (2)",
+        NCCL_ALGO="Ring",
+        mig_mode="Enabled",
+        nccl_version="2.28.9",
+    )
     path = store_of(tmp_path / "s.duckdb", *ranks, source="nsys", facts=known)
     far = FOUR | {"NIC0": "SYS SYS SYS SYS X"}
     links = {place: f"{row} SYS" if place != "NIC0" else row for place, row in far.items()}

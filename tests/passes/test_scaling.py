@@ -295,6 +295,42 @@ def test_a_log_that_tells_no_ranks_is_left_out_and_said(logged):
     assert about(answer, "samples per second")
 
 
+def times_of(seconds, ranks=None):
+    """A log with these times of steps, and the number of ranks, but without samples."""
+    text = "step,step_time_s,loss" + (",world_size\n" if ranks else "\n")
+    return text + "".join(f"{n},{t},2.5{f',{ranks}' if ranks else ''}\n" for n, t in enumerate(seconds))
+
+
+def test_samples_that_are_given_count_by_the_step_times_of_a_log(logged):
+    logs = [("one", times_of([0.5, 0.5, 0.4], 1)), ("two", times_of([0.5, 0.8, 0.8], 2))]
+    answer = logged({}, logs, samples_per_step=64)
+    # 64 in 0.5 s are 128 a second, and in 0.8 s 80: two ranks are slower than one, 80 / (2 x 128).
+    assert told(answer, "ranks", "throughput", "efficiency") == [(1, 128.0, 1.0), (2, 80.0, 0.3125)]
+    assert about(answer, "64 samples in a step of each run")
+    assert not told(logged({}, [], steps="0-2"), "ranks")
+
+
+def test_a_log_that_counts_its_samples_is_not_switched_off_by_the_option(logged):
+    logs = [("one", log_of([10, 100, 102], 1)), ("two", times_of([0.4, 0.4], 2))]
+    answer = logged({}, logs, samples_per_step=64)
+    assert told(answer, "ranks", "throughput") == [(1, 100.0), (2, 160.0)]
+    (text,) = about(answer, "samples per second")
+    assert "of one the median of what training logs tell themselves, else 64 samples in a step" in text
+
+
+def test_device_steps_come_before_the_step_times_of_a_log(logged):
+    logs = [("one", times_of([0.5, 0.5])), ("two", times_of([0.8, 0.8]))]
+    answer = logged({"one": ONE, "two": TWO}, logs, samples_per_step=32)
+    assert told(answer, "ranks", "throughput") == [(1, 3.2e6), (2, 2285714.29)]
+
+
+def test_a_trace_of_the_run_tells_the_ranks_of_a_log(logged, tmp_path):
+    no_steps = Capture().launch(0, 10, 1).kernel(20, 1_000, 1)
+    store_of(tmp_path / "s.duckdb", no_steps, run="two", facts=CaptureFacts(rank=0, world_size=4))
+    answer = logged({}, [("one", log_of([100], 1)), ("two", log_of([300]))])
+    assert told(answer, "ranks", "throughput", "efficiency") == [(1, 100.0, 1.0), (4, 300.0, 0.75)]
+
+
 def test_several_logs_of_a_run_do_not_count(logged):
     logs = [("one", log_of([100, 100])), ("one", log_of([90, 90])), ("two", log_of([150, 150]))]
     answer = logged({"one": ONE, "two": TWO}, logs)

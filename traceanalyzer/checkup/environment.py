@@ -23,7 +23,17 @@ ENVIRONMENT = TableSpec(
 )
 ORDER = (
     *("gpu", "driver_version", "cuda_version", "cuda_driver_version", "rocm_version", "framework", "backend"),
-    *("nccl_version", "nccl_network", "world_size", "hosts", "cpu", "cpu_cores", "cpus_allowed", "loader_workers"),
+    *(
+        "nccl_version",
+        "nccl_network",
+        "nccl_transports",
+        "world_size",
+        "hosts",
+        "cpu",
+        "cpu_cores",
+        "cpus_allowed",
+        "loader_workers",
+    ),
     *("os", "links", "network_cards", "nearest_network_card", "cpu_affinity", "mig_mode"),
 )
 """Facts in the order in which they are told; others come after these, environment variables last."""

@@ -11,19 +11,23 @@ _SOURCE = "training_log"
 
 @dataclass(frozen=True, slots=True)
 class LoggedRate:
-    """What the log of a run tells: the median over its steps, and the ranks of its world where it tells them."""
+    """What the log of a run tells: the median over its steps, and the ranks of its world where it tells them.
+
+    `own` says that the log tells samples itself; else it tells the time of steps, and their samples were given.
+    """
 
     samples_per_second: float
     ranks: int | None
     n_steps: int
+    own: bool = True
 
 
-def logged_rate(scope: Scope, run: str, warnings: list[str]) -> LoggedRate | None:
+def logged_rate(scope: Scope, run: str, warnings: list[str], samples_per_step: int | None = None) -> LoggedRate | None:
     """Samples per second of all ranks together, by the training log of a run; None where there is none.
 
-    A step counts with the rate that it has in the log, else with its samples by its time. Selected steps count, and
-    with `warmup` the leading ones do not. Says in `warnings` where several logs of a run tell one: they may be of one
-    rank each, or of one job in parts.
+    A step counts with the rate that it has in the log, else with its samples by its time, and in a log that tells no
+    samples at all with `samples_per_step`. Selected steps count, and with `warmup` the leading ones do not. Says in
+    `warnings` where several logs of a run tell one: they may be of one rank each, or of one job in parts.
     """
     rows = scope.connection.execute(
         f"""WITH told AS (
@@ -36,12 +40,18 @@ def logged_rate(scope: Scope, run: str, warnings: list[str]) -> LoggedRate | Non
             SELECT capture, tick, coalesce(
                 median(value) FILTER (WHERE metric = 'samples_per_second'),
                 median(value) FILTER (WHERE metric = 'samples') / median(value) FILTER (WHERE metric = 'step_time')
-            ) AS rate FROM told GROUP BY ALL
+            ) AS own, $samples / median(value) FILTER (WHERE metric = 'step_time') AS given FROM told GROUP BY ALL
+        ), rates AS (
+            SELECT capture, tick, CASE WHEN count(own) OVER (PARTITION BY capture) > 0 THEN own ELSE given END AS rate,
+                count(own) OVER (PARTITION BY capture) > 0 AS is_own FROM steps
         )
-        SELECT s.capture, s.tick, s.rate, c.world_size FROM steps s JOIN stored.captures c ON c.capture = s.capture
+        SELECT s.capture, s.tick, s.rate, c.world_size, s.is_own
+        FROM rates s JOIN stored.captures c ON c.capture = s.capture
         WHERE s.rate IS NOT NULL AND isfinite(s.rate) ORDER BY s.capture, s.tick""",
-        {"run": run, "source": _SOURCE},
+        {"run": run, "source": _SOURCE, "samples": samples_per_step},
     ).fetchall()
+    if any(row[4] for row in rows):
+        rows = [row for row in rows if row[4]]  # what a log counted itself comes before what was given
     captures = sorted({row[0] for row in rows})
     if len(captures) > 1:
         warnings.append(
@@ -53,4 +63,4 @@ def logged_rate(scope: Scope, run: str, warnings: list[str]) -> LoggedRate | Non
     if chosen.steps is not None:
         rows = [row for row in rows if chosen.steps[0] <= row[1] <= chosen.steps[1]]
     rates = [row[2] for row in rows[chosen.warmup or 0 :]]
-    return LoggedRate(float(np.median(rates)), rows[0][3], len(rates)) if rates else None
+    return LoggedRate(float(np.median(rates)), rows[0][3], len(rates), rows[0][4]) if rates else None

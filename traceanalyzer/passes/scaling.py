@@ -70,6 +70,10 @@ _RANK_STEPS = (
 _GIVEN_SAMPLES = (
     "throughput is in samples per second: {} in a step of each run, of all ranks together, as --samples-per-step says"
 )
+_GIVEN_AND_LOGGED = (
+    "throughput is in samples per second of all ranks together: of {} the median of what training logs tell themselves,"
+    " else {} in a step, as --samples-per-step says"
+)
 _LOGGED_SAMPLES = "throughput is in samples per second of all ranks together, the median of what training logs tell"
 
 
@@ -106,7 +110,9 @@ def scaling(scope: Scope) -> Answer:
     the fastest is taken.
 
     Throughput is in samples per second where the selection tells the samples of a step, or where every run has a
-    training log that tells it; a run of a log alone counts with the ranks that the log tells. Else it is in rank steps.
+    training log that tells it; else it is in rank steps. Samples that a log counted itself come before those that were
+    given; without device steps these count by the step times of the log. A run of a log alone counts with the ranks
+    that the log tells, else another file of the run.
 
     `lost` compares the ledgers of the slowest ranks: means over their counted steps, for medians of categories add up
     to nothing. The row `rest` is what the median step and the mean one differ by, and with it the rows of a number of
@@ -133,31 +139,44 @@ def scaling(scope: Scope) -> Answer:
 def _measured(scope: Scope, warnings: list[str]) -> tuple[list[_Row], str]:
     """A row of each run that counts, and what its throughput is, in a sentence."""
     samples = scope.selection.samples_per_step
-    rates = {} if samples else {run: r for run in scope.runs if (r := logged_rate(scope, run, warnings)) is not None}
+    found_rates = {run: logged_rate(scope, run, warnings, samples) for run in scope.runs}
+    rates = {run: rate for run, rate in found_rates.items() if rate is not None}
     why_not: dict[str, list[str]] = {run: [] for run in scope.runs}
     steps_of = {run: _run(scope, run, why_not[run]) for run in scope.runs}
     logged = bool(rates) and all(run in rates for run, found in steps_of.items() if found is not None)
+    own = [run for run, rate in rates.items() if rate.own]
     rows = []
     for run, found in steps_of.items():
-        rate = rates.get(run) if logged else None
-        ranks = found.ranks if found is not None else rate.ranks if rate is not None else None
-        if rate is not None and ranks:
-            rows.append(_Row(ranks, rate.samples_per_second, run, found))
-            warnings += why_not[run] if found is not None else []
-        elif rate is not None:
-            warnings.append(
-                f"run {run} is left out: its training log does not tell how many ranks it has; add a column world_size,"
-                " or ingest a trace into the run"
-            )
-        else:
+        rate = rates.get(run) if samples or logged else None
+        if rate is not None and found is not None and not rate.own:
+            rate = None  # a step on the device is what --samples-per-step speaks of first
+        if rate is None:
             warnings += why_not[run]
             if found is not None:
                 rows.append(_Row(found.ranks, (samples or found.ranks) * 1e9 / found.step_ns, run, found))
+            continue
+        ranks = found.ranks if found is not None else rate.ranks or _world(scope, run)
+        if ranks:
+            rows.append(_Row(ranks, rate.samples_per_second, run, found))
+            warnings += why_not[run] if found is not None else []
+        else:
+            warnings.append(
+                f"run {run} is left out: its training log does not tell how many ranks it has; add a column world_size"
+                " to the log, or ingest a trace of the run that states it"
+            )
     if samples:
-        return rows, _GIVEN_SAMPLES.format(counted(samples, "sample"))
+        unit = _GIVEN_AND_LOGGED if own else _GIVEN_SAMPLES
+        given = counted(samples, "sample")
+        return rows, unit.format(", ".join(own), given) if own else unit.format(given)
     if rates and not logged:
         warnings.append("not every run has a training log with a throughput, so device steps are compared")
     return rows, _LOGGED_SAMPLES if logged else _RANK_STEPS
+
+
+def _world(scope: Scope, run: str) -> int | None:
+    """How many ranks a run has by its other files; None where none tells that it is more than those that are there."""
+    _there, world = _ranks(scope, run)
+    return world or None
 
 
 def scaling_of(throughputs: Mapping[int, float], remarks: Sequence[str] = (), note: str = "") -> Answer:

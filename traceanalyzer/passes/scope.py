@@ -18,7 +18,7 @@ TIMELINES = ("torch", "nsys")
 PROFILERS = ("ncu",)
 """Sources that profile kernels one by one, and record no timeline."""
 
-TELEMETRY = ("nvidia_smi", "dcgm", "nccl_tests", "training_log")
+TELEMETRY = ("nvidia_smi", "dcgm", "nccl_tests", "training_log", "nccl_log")
 """Sources that watch a host or a job from outside, and record no operations."""
 
 

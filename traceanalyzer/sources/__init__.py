@@ -1,6 +1,15 @@
 """Readers of profiler output, one module a format. The order is the order in which they are asked."""
 
-from traceanalyzer.sources import dcgm, nccl_tests, ncu_csv, nsys_sqlite, nvidia_smi, torch_trace, training_log
+from traceanalyzer.sources import (
+    dcgm,
+    nccl_log,
+    nccl_tests,
+    ncu_csv,
+    nsys_sqlite,
+    nvidia_smi,
+    torch_trace,
+    training_log,
+)
 from traceanalyzer.sources.base import Source
 
 SOURCES: tuple[Source, ...] = (
@@ -11,4 +20,5 @@ SOURCES: tuple[Source, ...] = (
     nccl_tests.SOURCE,
     torch_trace.SOURCE,
     training_log.SOURCE,
+    nccl_log.SOURCE,  # last: logs of jobs hold such lines too
 )

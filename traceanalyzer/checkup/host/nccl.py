@@ -3,6 +3,7 @@
 Meanings of variables: NVIDIA, NCCL documentation, "Environment Variables".
 """
 
+import re
 from collections.abc import Iterator
 
 from traceanalyzer.checkup.environment import Told, told_by_files
@@ -28,20 +29,30 @@ _SETTINGS: dict[str, frozenset[str] | None] = {
 """Variables that take something away, with the values that do; None is every value."""
 _INTERFACE = "NCCL_SOCKET_IFNAME"
 NETWORK = "nccl_network"
+TRANSPORTS, PEERS = "nccl_transports", "nccl_p2p"
+"""How ranks reach each other by NCCL's own log, and what it says of P2P."""
+_SHARED_MEMORY = re.compile(r"\bSHM \(([\d,]+)\)")
 
 
 def nccl_findings(job: Job) -> Iterator[Finding]:
-    """Findings `nccl_socket`, `nccl_setting` and `nccl_version`, for jobs that communicate."""
-    if not _communicates(job):
+    """Findings `nccl_socket`, `nccl_no_p2p`, `nccl_setting` and `nccl_version`, for jobs that communicate."""
+    told = told_by_files(job.scope)
+    if not (any(each.fact == TRANSPORTS for each in told) or _communicates(job)):
         return
     command = job.command("checkup --table environment")
-    told = told_by_files(job.scope)
-    values = {name: _values(told, name) for name in (NETWORK, "nccl_version", _INTERFACE, *_SETTINGS)}
+    values = {
+        name: _values(told, name) for name in (NETWORK, TRANSPORTS, PEERS, "nccl_version", _INTERFACE, *_SETTINGS)
+    }
     sockets = [value for value in values[NETWORK] if value.rpartition("/")[2].lower() == "socket"]
     if sockets:
         interface = ", ".join(values[_INTERFACE])
         by = job.messages.text("nccl_socket.interface", value=interface) if interface else ""
         yield Finding("nccl_socket", job.messages.text("nccl_socket.text", by=by, command=command))
+    shared = next((found[0] for value in values[TRANSPORTS] if (found := _SHARED_MEMORY.search(value))), None)
+    if shared is not None or values[PEERS]:
+        key = "shared" if shared is not None else "disabled"
+        text = job.messages.text(f"nccl_no_p2p.{key}", transports="; ".join(values[TRANSPORTS]), command=command)
+        yield Finding("nccl_no_p2p", text)
     for name, harmful in _SETTINGS.items():
         for value in values[name]:
             if harmful is None or value.upper() in harmful:
@@ -67,7 +78,7 @@ def _communicates(job: Job) -> bool:
     row = first_row(
         job.scope.connection.execute(
             f"""SELECT count(*) FROM stored.captures WHERE capture IN {job.scope.numbers()}
-                AND (world_size > 1 OR source = 'nccl_tests')"""
+                AND (world_size > 1 OR source IN ('nccl_tests', 'nccl_log'))"""
         )
     )
     return bool(row and row[0])

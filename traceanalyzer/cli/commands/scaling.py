@@ -23,7 +23,9 @@ def command(asked: Asked) -> None:
     longer for is told by category of the ledger.
 
     Where every run has a training log that tells samples per second (traceanalyzer ingest train.csv --run NAME), these
-    are compared instead; with --samples-per-step N, the samples of a step by its device step.
+    are compared instead. With --samples-per-step N a run counts N samples by its device step, or without one by the
+    step time of its log; what a log tells itself comes first. A log tells its ranks in a column world_size; else the
+    world of a trace of its run counts.
 
     From measured throughputs: a CSV file with the header ranks,throughput, and one row for each number of ranks.
 

@@ -7,7 +7,7 @@ from typing import Any
 from traceanalyzer.errors import SourceError
 from traceanalyzer.schema.sink import Sink
 from traceanalyzer.sources.files import TraceFile
-from traceanalyzer.sources.nccl_tests.environment import Environment
+from traceanalyzer.sources.nccl_lines import Environment
 from traceanalyzer.sources.nccl_tests.instance import instance_of
 from traceanalyzer.sources.nccl_tests.kinds import kind_in
 from traceanalyzer.sources.telemetry import Sample, Samples

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from traceanalyzer.schema.kinds import Severity
 from traceanalyzer.schema.sink import Sink
 from traceanalyzer.sources.files import TraceFile
-from traceanalyzer.sources.nccl_tests.environment import Environment
+from traceanalyzer.sources.nccl_lines import Environment
 from traceanalyzer.sources.nccl_tests.instance import instance_of
 from traceanalyzer.sources.nccl_tests.kinds import kind_in, kind_in_name
 from traceanalyzer.sources.nccl_tests.layout import TIMES, USUAL, Row, columns_of, fits, is_row, row_of, without_tags

@@ -1,4 +1,4 @@
-"""Reader of nvidia-smi: dmon, pmon, `--query-...`, `topo -m`, `-q`, `-q -x`, `nvlink -s`, `-L` and its plain table."""
+"""Reader of nvidia-smi: dmon, pmon, `--query-...`, `topo -m`, `-q`, `-q -x`, `nvlink`, `-L`, the plain table."""
 
 from traceanalyzer.schema.sink import Sink
 from traceanalyzer.sources.base import Source

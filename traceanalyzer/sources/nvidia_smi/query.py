@@ -10,6 +10,7 @@ import numpy as np
 from traceanalyzer.schema.kinds import Severity
 from traceanalyzer.schema.sink import Values
 from traceanalyzer.sources.nvidia_smi.cells import Numbers, with_unit
+from traceanalyzer.sources.nvidia_smi.headless import nameless_columns, tell_columns
 from traceanalyzer.sources.nvidia_smi.host import LAST_VALUE_CUT, Host
 from traceanalyzer.sources.nvidia_smi.query_columns import (
     QueryColumn,
@@ -17,7 +18,6 @@ from traceanalyzer.sources.nvidia_smi.query_columns import (
     cells_of_header,
     columns_of,
     is_header,
-    nameless_columns,
     settle,
 )
 from traceanalyzer.sources.telemetry import Sample, is_missing, number
@@ -116,6 +116,9 @@ class Query:
 
     def _settle(self, cells: Sequence[Sequence[str]]) -> None:
         self._settled = True
+        if not self._header:
+            for text in tell_columns(self._columns, cells):
+                self._host.sink.note("column_assumed", text)
         if guessed := settle(self._columns, cells):
             text = f"Units that the file does not state are told by the range of the values: {', '.join(guessed)}."
             self._host.sink.note("unit_assumed", text, severity=Severity.INFO)

@@ -138,24 +138,6 @@ def _role(name: str, unit: str | None, taken: set[Role], processes: bool) -> Rol
     return Role.METRIC
 
 
-def nameless_columns(cells: Sequence[str]) -> list[QueryColumn]:
-    """Columns of rows without a header, as far as their first cells tell."""
-    out: list[QueryColumn] = []
-    for place, cell in enumerate(cells, 1):
-        found, role = with_unit(cell), Role.FACT
-        if re.match(r"\d{4}/\d\d/\d\d \d\d:", cell):
-            role = Role.TIME
-        elif cell.startswith("GPU-"):
-            role = Role.UUID
-        elif re.fullmatch(r"[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]", cell):
-            role = Role.BUS
-        elif found is not None and found[1] is not None:
-            role = Role.METRIC
-        unit = found[1] if found is not None and role is Role.METRIC else None
-        out.append(QueryColumn(f"column {place}", unit, role, stated=unit is not None))
-    return out
-
-
 def settle(columns: list[QueryColumn], cells: Sequence[Sequence[str]]) -> list[str]:
     """Decides with the first rows what header alone does not tell. Returns names whose unit is a guess of their range.
 

@@ -6,6 +6,7 @@ from traceanalyzer.errors import SourceError
 from traceanalyzer.schema.kinds import Severity
 from traceanalyzer.schema.sink import Sink
 from traceanalyzer.sources.files import TraceFile
+from traceanalyzer.sources.nvidia_smi.headless import open_headless_monitor
 from traceanalyzer.sources.nvidia_smi.host import LONGEST_LINE, Host
 from traceanalyzer.sources.nvidia_smi.listing import open_listing
 from traceanalyzer.sources.nvidia_smi.monitor import open_monitor
@@ -73,7 +74,7 @@ class Reader:
             return
         found = opened(line, self._host)
         if found is None and view is None and not self._other:
-            found = open_nameless(line, self._host)
+            found = open_headless_monitor(line, self._host) or open_nameless(line, self._host)
         if found is not None:
             self._close()
             self._view = found

@@ -5,6 +5,7 @@ import re
 
 from traceanalyzer.sources.files import HEAD_BYTES, TraceFile
 from traceanalyzer.sources.nvidia_smi import listing, monitor, overview, report_text, superbench, topology
+from traceanalyzer.sources.nvidia_smi.headless import is_headless_monitor
 from traceanalyzer.sources.nvidia_smi.host import LONGEST_LINE
 from traceanalyzer.sources.nvidia_smi.query import is_nameless
 from traceanalyzer.sources.nvidia_smi.query_columns import is_header
@@ -23,7 +24,10 @@ def looks_like_nvidia_smi(file: TraceFile) -> bool:
     text = _text(file.head)
     if _XML.match(text):
         return True
-    for line in _lines(text, len(file.head)):
+    lines = _lines(text, len(file.head))
+    if is_headless_monitor([line[:LONGEST_LINE] for line in lines]):
+        return True
+    for line in lines:
         if len(line) <= LONGEST_LINE and _COMMAND.fullmatch(line):
             return True
         if line.startswith("#") and not monitor.HEADER.match(line):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from traceanalyzer.schema.kinds import Severity
 from traceanalyzer.schema.sink import Sink
 from traceanalyzer.sources.files import TraceFile
+from traceanalyzer.sources.nccl_lines import Environment
 from traceanalyzer.sources.telemetry import number, without_escapes
 from traceanalyzer.sources.text_lines import Lines
 from traceanalyzer.sources.training_log.columns import Meaning, Role, in_seconds, meaning_of, seconds_of
@@ -43,6 +44,7 @@ class LogLines:
         self._file, self._sink = file, sink
         self._samples = StepSamples(sink)
         self._elapsed = Growing()
+        self._nccl = Environment(sink)
         self._steps = self._torn = 0
         self._worlds: set[int] = set()
         self._hosts: set[str] = set()
@@ -61,6 +63,7 @@ class LogLines:
             self._sink.facts.whole = False
             self._sink.note("truncated", "The last step has no line end and was left out: a part of it may be missing.")
         self._samples.finish()
+        self._nccl.finish()
         facts = self._sink.facts
         if len(self._worlds) == 1:
             facts.world_size = self._worlds.pop()
@@ -131,6 +134,8 @@ class LogLines:
         return found
 
     def _facts(self, line: str) -> None:
+        if "NCCL" in line:
+            self._nccl.line(line)
         if "world" in line and (world := _WORLD.search(line)) and int(world[1]):
             self._worlds.add(int(world[1]))
         elif line.startswith("Running PyTorch") and (versions := _PYTORCH.match(line)):

@@ -51,7 +51,7 @@ OF_TELEMETRY = {
     ),
 }
 """The same where every file is telemetry."""
-_OF_SOURCES = (({"ncu"}, OF_PROFILES), ({"nvidia_smi", "dcgm", "nccl_tests", "training_log"}, OF_TELEMETRY))
+_OF_SOURCES = (({"ncu"}, OF_PROFILES), ({"nvidia_smi", "dcgm", "nccl_tests", "training_log", "nccl_log"}, OF_TELEMETRY))
 
 
 def view_of(answer: Answer) -> View:
