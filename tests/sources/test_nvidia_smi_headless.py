@@ -1,5 +1,6 @@
 """Output of nvidia-smi without its header: what is told by the values, what is refused; and errors of NVLink."""
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,20 @@ def test_the_default_set_of_dmon_is_told_by_its_columns_and_values(form):
 )
 def test_rows_that_may_be_of_another_set_are_not_taken(tmp_path, text):
     assert not recognised(tmp_path, text)
+
+
+@given(st.integers(0, len(rows(DEFAULT))))
+def test_cut_anywhere_no_value_is_another(at):
+    whole = read_text(rows(DEFAULT)).rows("metric_samples")
+    known = {(row["metric"], row["device"], row["t_ns"]): row["value"] for row in whole}
+    with tempfile.TemporaryDirectory() as folder:
+        if not recognised(Path(folder), rows(DEFAULT)[:at]):
+            assert at < len(DEFAULT.format(0, 0)) - 1
+            return
+        sink = read_path(Path(folder) / "x.csv")
+    for row in sink.rows("metric_samples"):
+        value = row.get("value")
+        assert value is None or value == known[row["metric"], row["device"], row["t_ns"]]
 
 
 @pytest.mark.skipif(not SETS.is_dir(), reason=MISSING)

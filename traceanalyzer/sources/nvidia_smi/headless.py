@@ -81,10 +81,10 @@ def is_headless_monitor(lines: Sequence[str]) -> bool:
         return False
     fitting = [line for line in lines if _monitor_columns(line) == first]
     clocks = {_split(line)[first[1].index("mclk")] for line in fitting}
-    return len(lines) - len(fitting) <= len(lines) // 10 and len(clocks) <= _MOST_MEMORY_CLOCKS
+    return len(lines) - len(fitting) <= max(len(lines) // 10, 1) and len(clocks) <= _MOST_MEMORY_CLOCKS
 
 
-def open_headless_monitor(line: str, host: Host) -> Monitor | None:
+def open_headless_monitor(line: str, host: Host, cut: bool) -> Monitor | None:
     """The table of dmon of which a line is the first row, where there is no header; says what it was taken for."""
     found = _monitor_columns(line) if len(line) < 1 << 12 else None
     if found is None:
@@ -98,7 +98,7 @@ def open_headless_monitor(line: str, host: Host) -> Monitor | None:
         " record it again with its header to be sure."
     )
     host.sink.note("no_header", text)
-    return monitor if monitor.take(line, False) else None
+    return monitor if monitor.take(line, cut) else None
 
 
 def nameless_columns(cells: Sequence[str]) -> list[QueryColumn]:

@@ -259,7 +259,7 @@ def open_query(line: str, host: Host) -> Query | None:
     return Query(host, header, separator, columns_of(header))
 
 
-def open_nameless(line: str, host: Host) -> Query | None:
+def open_nameless(line: str, host: Host, cut: bool) -> Query | None:
     """The table of which a line is the first row, where cells tell units, and no header does."""
     if not is_nameless(line):
         return None
@@ -267,7 +267,7 @@ def open_nameless(line: str, host: Host) -> Query | None:
     text = "There is no header: columns have their place and unit, and no name; query again without noheader."
     host.sink.note("no_header", text)
     query = Query(host, [], ",", columns)
-    query.take(line, False)
+    query.take(line, cut)
     return query
 
 

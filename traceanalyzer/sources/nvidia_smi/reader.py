@@ -70,11 +70,12 @@ class Reader:
         view = self._view
         if not line.strip():
             return
-        if view is not None and len(line) <= view.longest_line and view.take(line, cut and not line.endswith(" ")):
+        cut = cut and not line.endswith(" ")
+        if view is not None and len(line) <= view.longest_line and view.take(line, cut):
             return
         found = opened(line, self._host)
         if found is None and view is None and not self._other:
-            found = open_headless_monitor(line, self._host) or open_nameless(line, self._host)
+            found = open_headless_monitor(line, self._host, cut) or open_nameless(line, self._host, cut)
         if found is not None:
             self._close()
             self._view = found
