@@ -127,7 +127,8 @@ def _mig_captures(scope: Scope) -> set[int]:
     """Captures whose file states that MIG is on."""
     rows = scope.connection.execute(
         f"""SELECT capture FROM stored.captures WHERE capture IN {scope.numbers()}
-            AND lower(json_extract_string(metadata, '$.mig_mode')) = 'enabled'"""
+            AND 'enabled' IN (lower(json_extract_string(metadata, '$.mig_mode')),
+                lower(json_extract_string(metadata, '$.environment.mig_mode')))"""
     ).fetchall()
     return {int(capture) for (capture,) in rows}
 
