@@ -10,7 +10,7 @@ from traceanalyzer.passes.answer import Finding
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.passes.telemetry.names import Metric
 from traceanalyzer.passes.telemetry.reasons import LOW_CLOCK, REASONS, Form, Telling, decode, telling
-from traceanalyzer.passes.telemetry.series import Floats, Loaded, Measured, Place, Raw, Telemetry, finest
+from traceanalyzer.passes.telemetry.series import Floats, Loaded, Measured, Place, Raw, Telemetry, finest, join
 from traceanalyzer.units import Unit, format_value
 
 BUSY_PCT = 50.0
@@ -168,11 +168,7 @@ def find_reasons(telemetry: Telemetry) -> list[Seen]:
     """Every reason that was seen, place by place: the rows of the table `throttling`."""
     found = []
     for place in telemetry.places:
-        telling_ones = [
-            (raw, told)
-            for raw in telemetry.raw
-            if raw.place == place and raw.values and (told := telling(raw.source, raw.name, raw.unit)) is not None
-        ]
+        telling_ones = [each for several in telemetry.named(place) for each in _told(several)]
         masked = {raw.source for raw, told in telling_ones if told.form is Form.MASK}
         context = _Context(telemetry, place)
         stated = False
@@ -185,6 +181,21 @@ def find_reasons(telemetry: Telemetry) -> list[Seen]:
         if not stated and (low := context.low_clock()) is not None:
             found.append(low)
     return found
+
+
+def _told(several: Sequence[Raw]) -> Iterator[tuple[Raw, Telling]]:
+    """What the series of one metric tell of reasons: those in other units too, as one counter in nanoseconds."""
+    ways: dict[tuple[str, Form], list[tuple[Raw, Telling]]] = {}
+    for raw in several:
+        told = telling(raw.source, raw.name, raw.unit)
+        if raw.values and told is not None:
+            ways.setdefault((told.reason, told.form), []).append((raw, told))
+    for (reason, form), found in ways.items():
+        if len(found) == 1:
+            yield found[0]
+        else:
+            unit = "ns" if form is Form.COUNTER else found[0][0].unit
+            yield join([(raw, told.scale) for raw, told in found], unit), Telling(reason, form)
 
 
 class _Context:
