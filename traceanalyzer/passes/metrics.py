@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import astuple
+from itertools import groupby
 
 import numpy as np
 
@@ -11,7 +12,16 @@ from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
 from traceanalyzer.passes.columns import CAPTURE, RANK
 from traceanalyzer.passes.idle.stacks import StackTree
 from traceanalyzer.passes.limits.activity import Activity, Reading, reading_of
-from traceanalyzer.passes.limits.sampled import NO_MEAN, Mean, Series, Times, activity_of, is_activity, load_series
+from traceanalyzer.passes.limits.sampled import (
+    NO_MEAN,
+    Mean,
+    Series,
+    Times,
+    activity_of,
+    is_activity,
+    load_devices,
+    load_series,
+)
 from traceanalyzer.passes.operations import load_operations, window_of
 from traceanalyzer.passes.ranges import operations_of_ranges
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
@@ -134,13 +144,13 @@ def metrics(scope: Scope) -> Answer:
     warnings = list(scope.warnings)
     pattern = re.compile(scope.selection.metric or "")
     tree: StackTree | None = None
+    working = {(device.capture, device.device): device for device in scope.devices}
+    without_operations: dict[tuple[int, int | None], list[int | None]] = {}
     for capture, rank, number in _measured(scope):
-        device = next((d for d in scope.devices if (d.capture, d.device) == (capture, number)), None)
+        device = None if number is None else working.get((capture, number))
         place = (capture, rank, number)
         if device is None:
-            window = _selected(scope, capture, number)
-            listed = load_series(scope, capture, number, lambda name: bool(pattern.search(name)))
-            rows["rollup"] += [_whole(place, each, *window) for each in listed]
+            without_operations.setdefault((capture, rank), []).append(number)
             continue
         tree = tree or StackTree(scope)
         parts = _Parts(scope, tree, device)
@@ -158,6 +168,10 @@ def metrics(scope: Scope) -> Answer:
             reading = _reading(place, over, activity_of(means[over]))
             rows["readings"] += [] if reading is None else [reading]
             findings += _finding(scope, device, reading)
+    for (capture, rank), numbers in without_operations.items():
+        window = _selected(scope, capture, numbers[0])
+        for number, series in load_devices(scope, capture, numbers, lambda name: bool(pattern.search(name))):
+            rows["rollup"].append(_whole((capture, rank, number), series, *window))
     watched = read_telemetry(scope)
     rows |= watched.rows
     findings += watched.findings
@@ -216,31 +230,41 @@ def _samples(scope: Scope) -> list[_Row]:
     """Samples that are selected, at most as many as are listed."""
     chosen = scope.selection
     rows: list[_Row] = []
-    for capture, rank, device in _measured(scope):
+    for (capture, rank, low, high), devices in _alike(scope):
         left = chosen.top - len(rows) if chosen.top else None
         if left is not None and left <= 0:
             break
-        low, high = _selected(scope, capture, device)
         rows += scope.connection.execute(
             f"""SELECT m.capture, $rank::INTEGER, s.text, m.device, i.text, m.process, n.text, u.text,
                 m.t_ns, m.tick, m.value
             FROM stored.metric_samples m JOIN stored.names n ON n.name_id = m.metric
             JOIN stored.names s ON s.name_id = m.source
             LEFT JOIN stored.names i ON i.name_id = m.instance LEFT JOIN stored.names u ON u.name_id = m.metric_unit
-            WHERE m.capture = $capture AND m.device IS NOT DISTINCT FROM $device
+            WHERE m.capture = $capture AND coalesce(m.device, -1) IN (SELECT unnest($devices::INTEGER[]))
                 AND (m.t_ns IS NULL OR (m.t_ns >= $low AND m.t_ns < $high))
                 AND m.metric IN (SELECT unnest($metrics::INTEGER[]))
-            ORDER BY m.t_ns, m.tick, n.text, i.text, m.process {"" if left is None else f"LIMIT {left}"}""",
+            ORDER BY m.device NULLS LAST, m.t_ns, m.tick, n.text, i.text, m.process
+            {"" if left is None else f"LIMIT {left}"}""",
             {
                 "rank": rank,
                 "capture": capture,
-                "device": device,
+                "devices": [-1 if device is None else device for device in devices],
                 "low": low,
                 "high": high,
                 "metrics": _matching(scope, capture, chosen.metric),
             },
         ).fetchall()
     return rows
+
+
+def _alike(scope: Scope) -> Iterator[tuple[tuple[int, int | None, int, int], list[int | None]]]:
+    """(capture, rank, first and last of the time that is selected) with the neighbouring devices that share it."""
+
+    def shared(place: _Place) -> tuple[int, int | None, int, int]:
+        return place[0], place[1], *_selected(scope, place[0], place[2])
+
+    for alike, places in groupby(_measured(scope), shared):
+        yield alike, [place[2] for place in places]
 
 
 def _matching(scope: Scope, capture: int, pattern: str | None) -> list[int]:

@@ -47,17 +47,23 @@ def _place(each: Throttled) -> tuple[int, int, str | None]:
 
 
 def _words(job: Job, each: Throttled) -> str:
-    key = "reason" if each.busy_share is not None else "reason_alone"
-    share = job.share(each.busy_share or 0.0)
+    column, share = _column(each)
+    key = {"busy_share": "reason", "share": "time", "reason": "reason_alone"}[column]
     known = each.reason if each.reason in catalogue()["throttling"] else "other"
     reason = f"{job.messages.text(f'throttling.{known}')} ({each.reason})"
-    return job.messages.text(f"{NAME}.{key}", reason=reason, share=share)
+    return job.messages.text(f"{NAME}.{key}", reason=reason, share=job.share(share or 0.0))
+
+
+def _column(each: Throttled) -> tuple[str, float | None]:
+    """The column of the row that tells how much, and its figure; the reason where none does."""
+    if each.busy_share is not None:
+        return "busy_share", each.busy_share
+    return ("reason", None) if each.share is None else ("share", each.share)
 
 
 def _evidence(job: Job, each: Throttled) -> Evidence:
-    column = "busy_share" if each.busy_share is not None else "reason"
-    value = each.busy_share if each.busy_share is not None else each.reason
+    column, share = _column(each)
     command = job.command("metrics --table throttling")
     source = f"{each.reason}, GPU {each.device}, {each.row['source']}"
-    unit, threshold = ("share", LEAST_SHARE) if column == "busy_share" else ("", None)
+    value, unit, threshold = (each.reason, "", None) if share is None else (share, "share", LEAST_SHARE)
     return Evidence(source, value, unit, threshold, command, each.table, column, each.row)

@@ -7,8 +7,9 @@ mix it with what was before and after; so a mean may be off by a tenth of the di
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ Floats = NDArray[np.float64]
 
 LEAST_INSIDE = 0.9
 """Share of a sample that has to lie inside of what is asked about."""
-NO_NAME = -1
+NO_NAME = NO_DEVICE = -1
 LOST_AFTER = 1.5
 """A sample stands no longer than this times the median period: then samples were lost, and it stands one period."""
 
@@ -112,44 +113,83 @@ NO_MEAN = Mean(0, 0, None, None, None)
 
 
 MOST_AT_ONCE = 4_000_000
-"""Samples that are read in one go; of more each metric is read on its own."""
+"""Samples that are read in one go; of a device with more each metric is read on its own."""
 
 
 def load_series(
     scope: Scope, capture: int, device: int | None, wanted: Callable[[str], bool] = lambda _name: True
 ) -> Iterator[Series]:
     """Every wanted metric of a device of a capture, one after the other; without a device those of none, as NICs."""
-    here = "capture = $capture AND device IS NOT DISTINCT FROM $device"
-    place = {"capture": capture, "device": device}
+    for _device, series in load_devices(scope, capture, [device], wanted):
+        yield series
+
+
+def load_devices(
+    scope: Scope, capture: int, devices: Sequence[int | None], wanted: Callable[[str], bool] = lambda _name: True
+) -> Iterator[tuple[int | None, Series]]:
+    """The same for several devices of a capture at once, device after device."""
+    here, place = _place(capture, devices)
     keys = scope.connection.execute(
-        f"""SELECT source, metric, coalesce(metric_unit, {NO_NAME}), coalesce(instance, {NO_NAME}),
-            coalesce(process, {NO_NAME}), count(*)
+        f"""SELECT coalesce(device, {NO_DEVICE}), source, metric, coalesce(metric_unit, {NO_NAME}),
+            coalesce(instance, {NO_NAME}), coalesce(process, {NO_NAME}), count(*)
         FROM stored.metric_samples WHERE {here} GROUP BY ALL""",
         place,
     ).fetchall()
-    texts = scope.texts(k for key in keys for k in key[:4] if k != NO_NAME)
-    keys = [key for key in keys if wanted(texts.get(key[1], ""))]
-    keys.sort(key=lambda key: ([texts.get(k, "") for k in key[:4]], key[4]))
-    whole = sum(key[5] for key in keys)
-    if not keys:
-        return
-    for chosen in [keys] if whole <= MOST_AT_ONCE else [[key] for key in keys]:
+    texts = scope.texts(k for key in keys for k in key[1:5] if k != NO_NAME)
+    keys = [key for key in keys if wanted(texts.get(key[2], ""))]
+    keys.sort(key=lambda key: (key[0], [texts.get(k, "") for k in key[1:5]], key[5]))
+    for chosen in _at_once(keys):
+        numbers = [None if number == NO_DEVICE else number for number in dict.fromkeys(key[0] for key in chosen)]
+        here, place = _place(capture, numbers)
         yield from _loaded(scope, here, place, chosen, texts)
 
 
+_Key = tuple[int, ...]
+"""Device, source, metric, unit, instance, process, number of samples."""
+
+
+def _place(capture: int, devices: Sequence[int | None]) -> tuple[str, dict[str, object]]:
+    """The condition that selects devices, and its parameters."""
+    if len(devices) == 1:
+        return "capture = $capture AND device IS NOT DISTINCT FROM $device", {"capture": capture, "device": devices[0]}
+    numbers = [NO_DEVICE if device is None else device for device in devices]
+    here = f"capture = $capture AND coalesce(device, {NO_DEVICE}) IN (SELECT unnest($devices::INTEGER[]))"
+    return here, {"capture": capture, "devices": numbers}
+
+
+def _at_once(keys: list[_Key]) -> Iterator[list[_Key]]:
+    """Keys that are read together: those of whole devices, while they are not too many; else one at a time."""
+    block: list[_Key] = []
+    size = 0
+    for _device, several in groupby(keys, lambda key: key[0]):
+        mine = list(several)
+        more = sum(key[6] for key in mine)
+        if block and size + more > MOST_AT_ONCE:
+            yield block
+            block, size = [], 0
+        if more > MOST_AT_ONCE:
+            yield from ([key] for key in mine)
+        else:
+            block.extend(mine)
+            size += more
+    if block:
+        yield block
+
+
 def _loaded(
-    scope: Scope, here: str, place: dict[str, int | None], keys: list[tuple[int, ...]], texts: dict[int, str]
-) -> Iterator[Series]:
-    """The series of some keys (source, metric, unit, instance, process, samples)."""
-    names = ("source", "metric", "unit", "instance", "process")
+    scope: Scope, here: str, place: dict[str, object], keys: list[_Key], texts: dict[int, str]
+) -> Iterator[tuple[int | None, Series]]:
+    """The series of some keys, each with its device."""
+    names = ("device", "source", "metric", "unit", "instance", "process")
     got = scope.connection.execute(
-        f"""SELECT source::INTEGER AS source, metric::INTEGER AS metric,
+        f"""SELECT coalesce(device, {NO_DEVICE})::INTEGER AS device,
+            source::INTEGER AS source, metric::INTEGER AS metric,
             coalesce(metric_unit, {NO_NAME})::INTEGER AS unit, coalesce(instance, {NO_NAME})::INTEGER AS instance,
             coalesce(process, {NO_NAME})::BIGINT AS process,
             coalesce(t_ns, tick, 0) AS t_ns, t_ns IS NOT NULL AS timed, coalesce(value, 'nan'::DOUBLE) AS value
         FROM stored.metric_samples WHERE {here} AND metric IN (SELECT unnest($metrics::INTEGER[]))
-        ORDER BY source, metric, unit, instance, process, coalesce(t_ns, tick, 0)""",
-        place | {"metrics": sorted({key[1] for key in keys})},
+        ORDER BY device, source, metric, unit, instance, process, coalesce(t_ns, tick, 0)""",
+        place | {"metrics": sorted({key[2] for key in keys})},
     ).fetchnumpy()
     columns = np.stack([np.asarray(got[name]) for name in names])
     fresh = np.append(True, (columns[:, 1:] != columns[:, :-1]).any(axis=0))
@@ -158,16 +198,16 @@ def _loaded(
     place_of = {tuple(columns[:, k].tolist()): (k, e) for k, e in zip(starts, ends, strict=True)}
     times: Times | None = None
     for key in keys:
-        first, last = place_of[key[:5]]
+        first, last = place_of[key[:6]]
         start, value = np.asarray(got["t_ns"][first:last], np.int64), np.asarray(got["value"][first:last], np.float64)
         timed = bool(np.all(got["timed"][first:last]))
         if times is None or times.timed != timed or not np.array_equal(times.start, start):
             times = Times(start, timed)
-        source, metric, unit, instance = (texts.get(k) for k in key[:4])
-        process = None if key[4] == NO_NAME else key[4]
-        yield Series(
-            source or "", metric or "", unit, instance, process, times, np.where(np.isfinite(value), value, np.nan)
-        )
+        source, metric, unit, instance = (texts.get(k) for k in key[1:5])
+        process = None if key[5] == NO_NAME else key[5]
+        value = np.where(np.isfinite(value), value, np.nan)
+        device = None if key[0] == NO_DEVICE else key[0]
+        yield device, Series(source or "", metric or "", unit, instance, process, times, value)
 
 
 def _ends(start: Ints) -> Ints:

@@ -106,14 +106,14 @@ def _hidden(aligned: Sequence[Alignment]) -> Iterator[Finding]:
 def _whole_card(scope: Scope, telemetry: Telemetry) -> Iterator[Finding]:
     """Telemetry of a card that is cut into MIG instances: what it says is of the card, not of the instance."""
     stated = _mig_captures(scope)
+    in_parts = {p.capture for p in telemetry.places if p.instance.startswith(("MIG", "GPU-I"))}
     for place in telemetry.places:
         if place.instance:
             continue
-        mine = [m for m in telemetry.measured if m.raw.place == place]
-        use = [m for m in mine if m.metric is Metric.UTILIZATION]
+        use = [m for m in telemetry.at(place) if m.metric is Metric.UTILIZATION]
         power = finest(telemetry.of(place, Metric.POWER))
         drawn = None if power is None or power.raw.most is None else power.raw.most * power.scale
-        parts = any(p.instance.startswith(("MIG", "GPU-I")) for p in telemetry.places if p.capture == place.capture)
+        parts = place.capture in in_parts
         silent = bool(use) and not any(m.raw.values for m in use)
         if not (place.capture in stated or parts or (silent and drawn is not None and drawn >= MIG_POWER_W)):
             continue

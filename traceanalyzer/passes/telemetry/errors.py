@@ -9,7 +9,7 @@ import numpy as np
 from traceanalyzer.passes.answer import Finding
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.passes.telemetry.names import dcgm_field, plain
-from traceanalyzer.passes.telemetry.series import Place, Raw, Telemetry
+from traceanalyzer.passes.telemetry.series import Place, Raw, Telemetry, join
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +233,8 @@ def error_findings(found: list[DeviceError]) -> list[Finding]:
 def find_counters(telemetry: Telemetry) -> list[Counter]:
     """Every counter of errors that is not zero: the rows of the table `errors`."""
     found = []
-    for raw in telemetry.raw:
+    for several in telemetry.named():
+        raw = several[0] if len(several) == 1 else join([(each, 1.0) for each in several], None)
         error = error_of(raw.source, raw.name)
         if error is None or not raw.most:
             continue

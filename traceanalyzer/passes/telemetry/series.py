@@ -1,20 +1,18 @@
 """Telemetry of each device under canonical names: what was measured, by which source, and its samples."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from traceanalyzer.passes.operations import window_of
 from traceanalyzer.passes.scope import TELEMETRY, Scope
+from traceanalyzer.passes.telemetry.loading import NO_NAME, Floats, Ints, Loaded, Samples, SeriesKey, bounds
 from traceanalyzer.passes.telemetry.names import UNITS, Metric, known
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-_NO_NAME = -1
+__all__ = ["Floats", "Ints", "Loaded", "Measured", "Place", "Raw", "Telemetry", "finest", "join", "telemetry_captures"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -32,9 +30,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """One metric of one source at a place, as the store has it; process rows are none of it.
+    """One metric of one source at a place in one unit, as the store has it; process rows are none of it.
 
-    `source_id`, `name_id`, `instance_id` are its names in the store. `first_ns` and `last_ns` are None without times.
+    `source_id`, `name_id`, `instance_id`, `unit_id` are its names in the store. `first_ns` and `last_ns` are None
+    without times. Where a file has the metric in several units, `parts` are those that are joined, each with what its
+    values are multiplied with; numbers are of the joined ones then.
     """
 
     place: Place
@@ -44,6 +44,7 @@ class Raw:
     source_id: int
     name_id: int
     instance_id: int
+    unit_id: int
     samples: int
     values: int
     mean: float | None
@@ -52,6 +53,34 @@ class Raw:
     first_ns: int | None
     last_ns: int | None
     instants: int
+    parts: "tuple[tuple[Raw, float], ...]" = ()
+
+    @property
+    def key(self) -> SeriesKey:
+        """What its samples are found by."""
+        place = self.place
+        return (place.capture, place.device, self.instance_id, self.source_id, self.name_id, self.unit_id)
+
+
+def join(parts: Sequence[tuple[Raw, float]], unit: str | None) -> Raw:
+    """One metric out of its series in several units, each with what makes `unit` of its values."""
+    first = parts[0][0]
+    values = sum(raw.values for raw, _ in parts)
+    known_ones = [(raw, scale) for raw, scale in parts if raw.values]
+    total = sum((raw.mean or 0.0) * scale * raw.values for raw, scale in known_ones)
+    return replace(
+        first,
+        unit=unit,
+        samples=sum(raw.samples for raw, _ in parts),
+        values=values,
+        mean=total / values if values else None,
+        least=min((raw.least * scale for raw, scale in known_ones if raw.least is not None), default=None),
+        most=max((raw.most * scale for raw, scale in known_ones if raw.most is not None), default=None),
+        first_ns=min((raw.first_ns for raw, _ in parts if raw.first_ns is not None), default=None),
+        last_ns=max((raw.last_ns for raw, _ in parts if raw.last_ns is not None), default=None),
+        instants=sum(raw.instants for raw, _ in parts),
+        parts=tuple(parts),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,45 +105,45 @@ class Measured:
         return round((raw.last_ns - raw.first_ns) / (raw.instants - 1))
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """Samples in the order of time: instants (or rounds of readings, where not `timed`) and values, nan where none."""
-
-    t: Ints
-    value: Floats
-    timed: bool
-
-    def within(self, low: int, high: int) -> Floats:
-        """Known values of the samples from `low` to before `high`."""
-        values = self.value[np.searchsorted(self.t, low) : np.searchsorted(self.t, high)]
-        return values[~np.isnan(values)]
-
-
 class Telemetry:
     """Everything that telemetry captures of a scope say of devices."""
 
     def __init__(self, scope: Scope) -> None:
-        self._scope = scope
         self.raw = list(_raw(scope))
+        self._samples = Samples(scope, {raw.key: raw.samples for raw in self.raw})
+        self._named: dict[Place, list[list[Raw]]] = defaultdict(list)
+        for (place, *_), same in groupby(self.raw, lambda raw: (raw.place, raw.source_id, raw.name_id)):
+            self._named[place].append(list(same))
+        self.places = sorted(self._named)
+        """Places of which anything is known, in order."""
         best: dict[tuple[Place, str, Metric], tuple[tuple[bool, int, str], Measured]] = {}
-        for raw in self.raw:
-            found = known(raw.source, raw.name, raw.unit)
+        for several in self.named():
+            found = _measured(several)
             if found is None:
                 continue
-            key = raw.place, raw.source, found.metric
-            fit = (not raw.values, found.order, raw.name)
+            measured, order = found
+            raw = measured.raw
+            key = raw.place, raw.source, measured.metric
+            fit = (not raw.values, order, raw.name)
             if key not in best or fit < best[key][0]:
-                best[key] = fit, Measured(raw, found.metric, found.scale)
+                best[key] = fit, measured
         self.measured = [best[key][1] for key in sorted(best, key=_in_order)]
+        self._measured_at: dict[Place, list[Measured]] = defaultdict(list)
+        for each in self.measured:
+            self._measured_at[each.raw.place].append(each)
 
-    @property
-    def places(self) -> list[Place]:
-        """Places of which anything is known, in order."""
-        return sorted({raw.place for raw in self.raw})
+    def named(self, place: Place | None = None) -> Iterator[list[Raw]]:
+        """Every metric of a place, or of all, as its series: one for each unit that the file has it in."""
+        for each in self.places if place is None else [place]:
+            yield from self._named.get(each, ())
+
+    def at(self, place: Place) -> list[Measured]:
+        """The canonical metrics of a place, those without any value too."""
+        return self._measured_at.get(place, [])
 
     def of(self, place: Place, *metrics: Metric) -> list[Measured]:
         """The canonical metrics of a place that are asked for and have a value, in the order asked; all sources."""
-        mine = [m for m in self.measured if m.raw.place == place and m.raw.values]
+        mine = [m for m in self.at(place) if m.raw.values]
         return [m for metric in metrics for m in mine if m.metric is metric]
 
     def load(self, measured: Measured) -> Loaded:
@@ -123,39 +152,33 @@ class Telemetry:
 
     def load_raw(self, raw: Raw, scale: float = 1.0) -> Loaded:
         """Samples of a metric as the store has them, times `scale`."""
-        low, high = _bounds(self._scope, raw.place.capture)
-        got = self._scope.connection.execute(
-            f"""SELECT coalesce(t_ns, tick, 0) AS t, coalesce(value, 'nan'::DOUBLE) AS value
-            FROM stored.metric_samples WHERE capture = $capture AND device = $device AND source = $source
-                AND metric = $metric AND coalesce(instance, {_NO_NAME}) = $instance AND process IS NULL
-                AND (t_ns IS NULL OR (t_ns >= $low AND t_ns < $high)) ORDER BY t""",
-            {
-                "capture": raw.place.capture,
-                "device": raw.place.device,
-                "source": raw.source_id,
-                "metric": raw.name_id,
-                "instance": raw.instance_id,
-                "low": low,
-                "high": high,
-            },
-        ).fetchnumpy()
-        value = np.asarray(got["value"], np.float64)
-        value = np.where(np.isfinite(value), value, np.nan) * scale
-        return Loaded(np.asarray(got["t"], np.int64), value, raw.instants > 0)
+        parts = [self._samples.of(part.key, own * scale) for part, own in raw.parts or ((raw, 1.0),)]
+        t, value = parts[0]
+        if len(parts) > 1:
+            t, value = (np.concatenate(several) for several in zip(*parts, strict=True))
+            order = np.argsort(t, kind="stable")
+            t, value = t[order], value[order]
+        return Loaded(t, value, raw.instants > 0)
+
+
+def _measured(several: Sequence[Raw]) -> tuple[Measured, int] | None:
+    """What the series of one metric are as a canonical one, and how well it fits; those in unknown units are left."""
+    found = [(raw, told) for raw in several if (told := known(raw.source, raw.name, raw.unit)) is not None]
+    if not found:
+        return None
+    raw, told = found[0]
+    if len(found) == 1:
+        return Measured(raw, told.metric, told.scale), told.order
+    whole = join([(raw, one.scale) for raw, one in found], UNITS[told.metric])
+    return Measured(whole, told.metric, 1.0), told.order
 
 
 _ORDER = {metric: number for number, metric in enumerate(Metric)}
-_FARTHEST = 2**62
 
 
 def _in_order(key: tuple[Place, str, Metric]) -> tuple[Place, int, str]:
     place, source, metric = key
     return place, _ORDER[metric], source
-
-
-def _bounds(scope: Scope, capture: int) -> tuple[int, int]:
-    """The time that is selected: seconds of `--window` count from the first sample."""
-    return window_of(scope, capture) or (-_FARTHEST, _FARTHEST)
 
 
 def telemetry_captures(scope: Scope) -> list[int]:
@@ -166,9 +189,10 @@ def telemetry_captures(scope: Scope) -> list[int]:
 def _raw(scope: Scope) -> Iterator[Raw]:
     """Every metric of every device of the selected captures of telemetry."""
     for capture in telemetry_captures(scope):
-        low, high = _bounds(scope, capture)
+        low, high = bounds(scope, capture)
         rows = scope.connection.execute(
-            f"""SELECT device, coalesce(instance, {_NO_NAME}) AS instance, source, metric, max(metric_unit),
+            f"""SELECT device, coalesce(instance, {NO_NAME}) AS instance, source, metric,
+                coalesce(metric_unit, {NO_NAME}) AS unit,
                 count(*), count(value), avg(value), min(value), max(value), min(t_ns), max(t_ns),
                 count(t_ns)
             FROM (
@@ -183,7 +207,7 @@ def _raw(scope: Scope) -> Iterator[Raw]:
 
 def _named(scope: Scope, capture: int, rows: list[tuple[Any, ...]]) -> Iterator[Raw]:
     chosen = scope.selection
-    texts = scope.texts(n for row in rows for n in row[1:5] if n is not None and n != _NO_NAME)
+    texts = scope.texts(n for row in rows for n in row[1:5] if n != NO_NAME)
     for device, instance, source, metric, unit, *numbers in rows:
         if chosen.device not in (None, device):
             continue
@@ -192,10 +216,11 @@ def _named(scope: Scope, capture: int, rows: list[tuple[Any, ...]]) -> Iterator[
             place,
             texts.get(source, ""),
             texts.get(metric, ""),
-            texts.get(unit) if unit is not None else None,
+            texts.get(unit),
             source,
             metric,
             instance,
+            unit,
             *numbers,
         )
 

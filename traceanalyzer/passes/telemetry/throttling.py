@@ -10,7 +10,7 @@ from traceanalyzer.passes.answer import Finding
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.passes.telemetry.names import Metric
 from traceanalyzer.passes.telemetry.reasons import LOW_CLOCK, REASONS, Form, Telling, decode, telling
-from traceanalyzer.passes.telemetry.series import Floats, Loaded, Measured, Place, Raw, Telemetry, finest
+from traceanalyzer.passes.telemetry.series import Floats, Loaded, Measured, Place, Raw, Telemetry, finest, join
 from traceanalyzer.units import Unit, format_value
 
 BUSY_PCT = 50.0
@@ -30,8 +30,8 @@ _MOST_BITS = 1 << 53
 class Throttled:
     """A device that ran slower than it could, for a reason that costs speed.
 
-    `busy_share` is the share of its busy samples in which the reason held; of a counter the share of the time, None
-    where the file tells no time.
+    `busy_share` is the share of its busy samples in which the reason held, None where nothing tells which are busy;
+    `share` that of all samples, of a counter that of the time, None where the file tells no time.
     `row` selects the row of table `throttling` of the answer of `metrics` that shows it.
     """
 
@@ -40,6 +40,7 @@ class Throttled:
     instance: str | None
     reason: str
     busy_share: float | None
+    share: float | None
     clock_mhz: float | None
     max_clock_mhz: float | None
     text: str
@@ -79,7 +80,7 @@ class Seen:
         if self.throttled_ns is not None:
             time = format_value(self.throttled_ns, Unit.NS)
             words.append(f"for {time} since the driver was loaded" if self.samples < 2 else f"for {time} in this file")
-            if share is not None and share > MOST_OF_TIME:
+            if share is not None and share > 1:
                 words.append("which is more than the time that passed: its unit is not the one that the file states")
         elif share is not None:
             what = f"{'busy ' if by_busy else ''}{'time' if self.of_time else 'samples'}"
@@ -106,8 +107,12 @@ def _meaning(reason: str) -> str:
 
 
 def throttled(scope: Scope, reasons: Sequence[Seen] | None = None) -> list[Throttled]:
-    """Devices that were throttled for a reason that costs speed, most first; low clocks alone are no such reason."""
-    found = []
+    """Devices that were throttled for a reason that costs speed, most first; low clocks alone are no such reason.
+
+    A reason is told once a device of a capture: by the source that tells of the busy samples, else the one that saw
+    most.
+    """
+    found: dict[tuple[Place, str], Throttled] = {}
     for seen in find_reasons(Telemetry(scope)) if reasons is None else reasons:
         share = seen.busy_share if seen.busy_share is not None else seen.share
         if not seen.harmful or not seen.sure or (LEAST_SHARE if share is None else share) < LEAST_SHARE:
@@ -126,19 +131,28 @@ def throttled(scope: Scope, reasons: Sequence[Seen] | None = None) -> list[Throt
             device=place.device,
             instance=place.instance or None,
             reason=seen.reason,
-            busy_share=share,
+            busy_share=seen.busy_share,
+            share=seen.share,
             clock_mhz=seen.clock,
             max_clock_mhz=seen.highest,
             text=seen.text,
             table="throttling",
             row=selector,
         )
-        found.append(slow)
-    return sorted(found, key=lambda t: (-(t.busy_share or 0.0), t.capture, t.device, t.reason))
+        key = place, seen.reason
+        if key not in found or _sureness(slow) > _sureness(found[key]):
+            found[key] = slow
+    return sorted(found.values(), key=lambda t: (-_sureness(t)[1], t.capture, t.device, t.instance or "", t.reason))
+
+
+def _sureness(slow: Throttled) -> tuple[bool, float]:
+    """Whether the busy samples tell, and how much of them, else of the time."""
+    of_busy = slow.busy_share is not None
+    return of_busy, (slow.busy_share if of_busy else slow.share) or 0.0
 
 
 def throttling_findings(found: list[Throttled]) -> list[Finding]:
-    """A sentence for each device and reason; of several sources the one that saw most."""
+    """A sentence for each device and reason; of several captures the one that saw most."""
     told: set[tuple[int, str | None, str]] = set()
     findings = []
     for each in found:
@@ -154,11 +168,7 @@ def find_reasons(telemetry: Telemetry) -> list[Seen]:
     """Every reason that was seen, place by place: the rows of the table `throttling`."""
     found = []
     for place in telemetry.places:
-        telling_ones = [
-            (raw, told)
-            for raw in telemetry.raw
-            if raw.place == place and raw.values and (told := telling(raw.source, raw.name, raw.unit)) is not None
-        ]
+        telling_ones = [each for several in telemetry.named(place) for each in _told(several)]
         masked = {raw.source for raw, told in telling_ones if told.form is Form.MASK}
         context = _Context(telemetry, place)
         stated = False
@@ -171,6 +181,21 @@ def find_reasons(telemetry: Telemetry) -> list[Seen]:
         if not stated and (low := context.low_clock()) is not None:
             found.append(low)
     return found
+
+
+def _told(several: Sequence[Raw]) -> Iterator[tuple[Raw, Telling]]:
+    """What the series of one metric tell of reasons: those in other units too, as one counter in nanoseconds."""
+    ways: dict[tuple[str, Form], list[tuple[Raw, Telling]]] = {}
+    for raw in several:
+        told = telling(raw.source, raw.name, raw.unit)
+        if raw.values and told is not None:
+            ways.setdefault((told.reason, told.form), []).append((raw, told))
+    for (reason, form), found in ways.items():
+        if len(found) == 1:
+            yield found[0]
+        else:
+            unit = "ns" if form is Form.COUNTER else found[0][0].unit
+            yield join([(raw, told.scale) for raw, told in found], unit), Telling(reason, form)
 
 
 class _Context:
@@ -277,4 +302,7 @@ def _of_counter(raw: Raw, told: Telling, loaded: Loaded) -> Seen | None:
     share = growth / elapsed if elapsed else None
     if growth <= 0:
         return None
-    return Seen(raw, told.reason, None, share, None, len(values), round(growth), None, None)
+    if share is not None and 1 < share <= MOST_OF_TIME:
+        share = 1.0  # readings of the counter and of the clock are not of the same instant
+    sure = share is None or share <= 1
+    return Seen(raw, told.reason, None, share, None, len(values), round(growth), None, None, sure=sure)

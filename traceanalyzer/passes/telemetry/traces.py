@@ -33,6 +33,7 @@ class Traces:
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
+        self._steps: dict[str, int | None] = {}
         rows = scope.connection.execute(
             f"""SELECT capture, run, source, start_ns, end_ns, utc_offset_ns,
                 EXISTS (SELECT 1 FROM stored.quality q WHERE q.capture = c.capture AND q.code = 'no_date')
@@ -63,6 +64,11 @@ class Traces:
 
     def step_ns(self, run: str) -> int | None:
         """The median step of the run's traces, as the host marks it; None without steps."""
+        if run not in self._steps:
+            self._steps[run] = self._median_step(run)
+        return self._steps[run]
+
+    def _median_step(self, run: str) -> int | None:
         result = self._scope.connection.execute(
             """SELECT median(s.end_ns - s.start_ns)::BIGINT FROM stored.steps s JOIN stored.captures c USING (capture)
             WHERE c.run = ?""",

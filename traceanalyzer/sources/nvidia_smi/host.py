@@ -5,6 +5,7 @@ import re
 from traceanalyzer.schema.kinds import Severity
 from traceanalyzer.schema.sink import Sink
 from traceanalyzer.sources.nvidia_smi.clock import Clock
+from traceanalyzer.sources.nvidia_smi.onward import Onward
 from traceanalyzer.sources.telemetry import Samples
 
 MOST_DEVICES = 4096
@@ -32,6 +33,7 @@ class Host:
         self.sink = sink
         self.samples = Samples(sink)
         self.clock = Clock()
+        self.onward = Onward()
         self.said = 0
         self.ticks = 0
         self._said: set[str] = set()
@@ -97,6 +99,7 @@ class Host:
         version = self._environment.get("driver_version")
         self.sink.facts.tool_version = self.sink.facts.tool_version or (None if version is None else str(version))
         self.clock.finish(self.sink)
+        self.onward.finish(self.sink)
         self.samples.finish()
 
 

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 
+from traceanalyzer.schema.sink import Values
 from traceanalyzer.sources.nvidia_smi.cells import UNIT_OF_MONITOR, Numbers
 from traceanalyzer.sources.nvidia_smi.host import LAST_VALUE_CUT, Host
 from traceanalyzer.sources.telemetry import Sample, is_missing
@@ -123,12 +124,12 @@ class Monitor:
             return
         devices, pids, commands, rows = zip(*self._rows, strict=True)
         has_pids, note = pids[0] is not None, self._host.sink.note
-        shared = {"device": np.array(devices, np.int32)}
+        shared: dict[str, Values] = {"device": np.array(devices, np.int32)}
         if "time" in map(str.lower, self._names):
             times = self._times
-            shared["t_ns"] = np.ma.masked_array(
-                np.array([t or 0 for t in times], np.int64), mask=[t is None for t in times]
-            )
+            stated = np.ma.masked_array(np.array([t or 0 for t in times], np.int64), mask=[t is None for t in times])
+            series = tuple(self._names)
+            shared["t_ns"] = self._host.onward.times(series, shared["device"].astype(np.int64), stated)
         else:
             shared["tick"] = np.array(self._ticks, np.int64)
         if has_pids:

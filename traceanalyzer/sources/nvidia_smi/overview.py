@@ -37,7 +37,7 @@ class Overview:
     def take(self, line: str, _cut: bool) -> bool:
         """Reads a line; false where it is none of a table."""
         if DATE.fullmatch(line):
-            self._place = Place(t_ns=self._host.clock.moment(line))
+            self._place = Place(t_ns=self._host.onward.instant("overview", self._host.clock.moment(line)))
             self._processes = False
             self._known = True
             return True

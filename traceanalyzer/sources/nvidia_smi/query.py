@@ -101,6 +101,10 @@ class Query:
             self._settle(cells)
         shared = self._times(cells)
         devices = self._devices(cells, shared.get("t_ns"))
+        if "t_ns" in shared:
+            known = np.array([-1 if d is None else d for d in devices], np.int64)
+            names = tuple(column.name for column in self._columns)
+            shared["t_ns"] = self._host.onward.times((self._source, names), known, shared["t_ns"])
         shared["device"] = np.ma.masked_array([d or 0 for d in devices], [d is None for d in devices], np.int32)
         if "t_ns" not in shared:
             shared["tick"] = self._rounds(devices, count)

@@ -68,7 +68,7 @@ class TextReport:
         self._leave(indent)
         sections = [section for _, section in self._open]
         if not sections and name == "Timestamp":
-            self._place.t_ns = self._host.clock.moment(text)
+            self._place.t_ns = self._host.onward.instant("report_text", self._host.clock.moment(text))
             self._place.tick = self._place.tick if self._place.t_ns is None else None
         elif "Processes" in sections:
             self._take_process(indent, name, text)

@@ -125,7 +125,7 @@ class _Document:
 
     def _take(self, path: list[str], text: str) -> None:
         if path == ["timestamp"]:
-            self._place.t_ns = self._host.clock.moment(text)
+            self._place.t_ns = self._host.onward.instant("report_xml", self._host.clock.moment(text))
             self._place.tick = self._place.tick if self._place.t_ns is None else None
         elif "process_info" in path:
             self._process[path[-1]] = text

@@ -33,7 +33,7 @@ class Monitor:
             return False
         if not isinstance(row, dict):
             return False
-        instant = self._host.clock.moment(str(row.get("time")))
+        instant = self._host.onward.instant("superbench", self._host.clock.moment(str(row.get("time"))))
         for name, value in row.items():
             if name != "time" and (value is None or (isinstance(value, int | float) and not isinstance(value, bool))):
                 self._add(str(name), value, instant)
