@@ -177,8 +177,9 @@ def blame_evidence(job: Job, name: str, blamed: Sequence[tuple[Blamed, int]]) ->
         if value < 0.01 * job.step_ns:
             continue
         command = job.command("gaps --table blames")
+        source = job.messages.text("figure.blame", blame=each.blame, whose=most.whose)
         row = {**_place(most), "blame": each.blame}
-        out.append(Evidence(f"{each.blame}, {most.whose}", value, "ns", None, command, "blames", column, row))
+        out.append(Evidence(source, value, "ns", None, command, "blames", column, row))
     return sorted(out, key=lambda each: (-float(each.value), each.source))
 
 

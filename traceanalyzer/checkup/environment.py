@@ -159,7 +159,7 @@ def _devices(scope: Scope, facts: _Facts) -> None:
             any_value(d.memory_bytes)
         FROM stored.devices d JOIN stored.captures c USING (capture) JOIN stored.names n ON n.name_id = d.name
         WHERE d.capture IN {captures_of_runs(scope)} AND (d.n_ops > 0 OR c.source NOT IN ('torch', 'nsys'))
-        GROUP BY ALL ORDER BY ALL"""
+        GROUP BY c.source, n.text, d.uuid IS NULL ORDER BY ALL"""
     ).fetchall()
     most: Counter[str] = Counter()
     sources: dict[str, set[str]] = {}

@@ -139,6 +139,22 @@ class Job:
         )
         return row is not None
 
+    @property
+    def per(self) -> str:
+        """What counts are of: a step, or without steps all of it."""
+        return self.messages.text(f"per.{'step' if self.stepped else 'span'}")
+
+    @cached_property
+    def is_hip(self) -> bool:
+        """Whether the devices are AMD's, by the runtime that files name."""
+        row = first_row(
+            self.scope.connection.execute(
+                f"""SELECT 1 FROM stored.captures WHERE capture IN {self.scope.numbers()}
+                    AND metadata LIKE '%"hip_runtime_version"%' LIMIT 1"""
+            )
+        )
+        return row is not None
+
     def falls(self, saved_ns: float) -> str:
         """What a step, or without steps the span, gets shorter to at best if some of it is saved."""
         without = self.time(self.step_ns - saved_ns)

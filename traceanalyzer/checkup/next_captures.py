@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from traceanalyzer.checkup.job import Job
 from traceanalyzer.checkup.verdict import Verdict
+from traceanalyzer.checkup.verdicts.unknown import LOST
 from traceanalyzer.passes.answer import Frame, TableSpec
 from traceanalyzer.passes.logged_times import LOADER_TIME, logged_time
 from traceanalyzer.passes.scope import TELEMETRY
@@ -22,7 +23,17 @@ NEXT = TableSpec(
     ),
     cut=False,
 )
-OF_CODE = frozenset({"input_bound", "host_bound", "launch_bound", "sync_bound", "allocation_bound", "compile_or_load"})
+OF_CODE = frozenset(
+    {
+        "input_bound",
+        "host_bound",
+        "launch_bound",
+        "sync_bound",
+        "allocation_bound",
+        "compile_or_load",
+        "straggler_bound",
+    }
+)
 """Verdicts that a line of code is looked for."""
 UNKNOWN_SHARE = 0.5
 """A profile of kernels is worth its while where nothing tells a limit of this share of their time."""
@@ -45,9 +56,12 @@ def next_captures(job: Job, verdicts: Sequence[Verdict]) -> Frame:
     if not job.typical and job.scope.devices:
         return Frame.of_rows(NEXT, rows)
     if not job.typical:
-        rows.append((job.messages.text("next.timeline"), f"{_PROFILER} record_shapes=True, with_stack=True)"))
+        command = f"{_PROFILER} record_shapes=True, with_stack=True)"
+        if job.scope.of_source(("nsys",)):
+            command = f"{_NSYS} --python-sampling=true {_SCRIPT}"
+        rows.append((job.messages.text("next.timeline"), command))
     else:
-        for find in (_stacks, _frames, _steps, _ranks, _loader, _kernels, _memory):
+        for find in (_records, _stacks, _frames, _steps, _ranks, _loader, _kernels, _memory):
             rows += find(job, verdicts)
     rows += _telemetry(job)
     return Frame.of_rows(NEXT, rows)
@@ -55,6 +69,14 @@ def next_captures(job: Job, verdicts: Sequence[Verdict]) -> Frame:
 
 def _is_nsys(job: Job) -> bool:
     return job.typical[0].device.source == "nsys"
+
+
+def _records(job: Job, _verdicts: Sequence[Verdict]) -> Iterator[_Row]:
+    if LOST in job.problems:
+        command = f"{_NSYS} --cuda-flush-interval=1000 {_SCRIPT}"
+        if not _is_nsys(job):
+            command = f"{_PROFILER} record_shapes=True)  # fewer steps, torch.cuda.synchronize() at the end"
+        yield job.messages.text("next.records"), command
 
 
 def _stacks(job: Job, verdicts: Sequence[Verdict]) -> Iterator[_Row]:
@@ -103,7 +125,7 @@ def _loader(job: Job, verdicts: Sequence[Verdict]) -> Iterator[_Row]:
 def _kernels(job: Job, _verdicts: Sequence[Verdict]) -> Iterator[_Row]:
     whole = sum(row["total_ns"] for row in job.limits)
     unknown = sum(row["total_ns"] for row in job.limits if row["class"] is None)
-    if not whole or unknown < UNKNOWN_SHARE * whole or job.compute_share < UNKNOWN_SHARE:
+    if job.is_hip or not whole or unknown < UNKNOWN_SHARE * whole or job.compute_share < UNKNOWN_SHARE:
         return
     name = _largest_kernel(job)
     only = f'--kernel-name "regex:{name}" ' if name else ""
@@ -138,5 +160,5 @@ def _telemetry(job: Job) -> Iterator[_Row]:
     watched = {measured.metric for measured in Telemetry(job.scope).measured}
     if Metric.UTILIZATION in watched and not watched & {Metric.SM_ACTIVE, Metric.ENGINE_ACTIVE}:
         yield job.messages.text("next.activity"), _ACTIVITY
-    if not job.scope.of_source(TELEMETRY):
+    if not job.is_hip and not job.scope.of_source(TELEMETRY):
         yield job.messages.text("next.telemetry"), "nvidia-smi dmon -s pucvmet -d 1 -o DT > dmon.log"

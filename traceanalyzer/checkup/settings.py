@@ -86,6 +86,11 @@ class Settings:
         ).fetchall()
         return [text for (text,) in rows]
 
+    @property
+    def all_pinned(self) -> bool:
+        """Whether copies to the device are known to come from pinned memory."""
+        return self._pinned is not None and self.pageable_share < LEAST_PAGEABLE
+
     @cached_property
     def _power_limit(self) -> Setting | None:
         """The power limit that telemetry tells; of several GPUs the lowest."""

@@ -251,7 +251,8 @@ def _sampling(capture: _Capture) -> _Result:
         return None
     if interval is None or step is None:
         return UNKNOWN, "no two samples of a thread, or no steps to compare their distance with"
-    text = f"a sample of a Python stack every {_time(int(str(interval)))}, a step takes {_time(int(str(step)))}"
+    every, length = (_time(int(str(ns))) for ns in (interval, step))
+    text = f"a sample of a Python stack every {every}, a step takes {length} on the host"
     if SAMPLES_A_STEP * int(str(interval)) > int(str(step)):
         return PROBLEM, f"{text}: what is short beside that is charged to its neighbours"
     return FINE, text
@@ -305,7 +306,7 @@ def _telemetry(capture: _Capture) -> _Result:
         return None
     if interval is None or step is None:
         return UNKNOWN, "telemetry states no times, or there are no steps to compare its distance of samples with"
-    text = f"telemetry has a sample every {_time(int(str(interval)))}, a step takes {_time(int(str(step)))}"
+    text = f"telemetry has a sample every {_time(int(str(interval)))}, a step takes {_time(int(str(step)))} on the host"
     if TELEMETRY_A_STEP * int(str(interval)) > int(str(step)):
         return UNKNOWN, f"{text}: it could not look into steps"
     return FINE, text

@@ -20,13 +20,15 @@ def judge(job: Job) -> Verdict | None:
     evidence = tuple(_evidence(job, each) for each in found[:MOST_NAMED])
     whose = f"GPU {first.device}" + (f" {first.instance}" if first.instance else "")
     apart = _is_apart(job, first)
+    # Large products of matrices reach the power limit of a healthy card as well.
+    found_cap = all(each.reason == "sw_power_cap" for each in found)
     reasons = "; ".join(dict.fromkeys(_words(job, each) for each in mine[:MOST_NAMED]))
     return Verdict(
         NAME,
         job.messages.text(f"{NAME}.title", whose=whose, reasons=reasons),
         None,
         None,
-        Confidence.LOW if apart else Confidence.HIGH,
+        Confidence.LOW if apart else Confidence.MEDIUM if found_cap else Confidence.HIGH,
         evidence,
         job.messages.text(f"{NAME}.experiment"),
         advice_of(job, NAME, {}),

@@ -26,7 +26,7 @@ def judge(job: Job) -> Verdict | None:
     paused = {step for pause in most.pauses for step in pause.steps}
     if paused and (share := _share_in(job, most, paused)) > MOSTLY:
         remarks.append(job.messages.text(f"{NAME}.in_pauses", share=job.share(share)))
-    facts = [*ways, *(["pageable"] if pageable >= LEAST_PAGEABLE or job.settings.get("pin_memory") is None else [])]
+    facts = [*ways, *(["pageable"] if ways == [TO_DEVICE] and not job.settings.all_pinned else [])]
     evidence = blame_evidence(job, NAME, blamed_for(job, NAME))
     title = job.messages.text(f"{NAME}.title", how=how)
     return costed_verdict(job, NAME, title, evidence=evidence, remarks=remarks, facts=facts)

@@ -1,9 +1,11 @@
 """Host bound: the GPU idles while the launching thread does something other than launching."""
 
+from dataclasses import replace
+
 from traceanalyzer.checkup.charges import Charge
 from traceanalyzer.checkup.costed import UNSEEN, blame_evidence, blamed_for, costed_verdict, slowed, where
 from traceanalyzer.checkup.job import Job
-from traceanalyzer.checkup.verdict import Verdict
+from traceanalyzer.checkup.verdict import Confidence, Verdict
 from traceanalyzer.passes.causes import Cause
 
 NAME = "host_bound"
@@ -32,9 +34,12 @@ def judge(job: Job) -> Verdict | None:
     if unseen > 0.1 * whole:
         remarks.append(job.messages.text("card.unseen", time=job.time(unseen / most.n_steps)))
     remarks += slowed(job, NAME)
-    facts = ["lock"] if locked else ["code"] if line else ["code", "no_code"]
+    hidden = 2 * unseen > whole and not job.records_stacks(most)
+    facts = ["lock"] if locked else ["unseen"] if hidden else ["code"] if line else ["code", "no_code"]
     evidence = blame_evidence(job, NAME, blamed)
-    return costed_verdict(job, NAME, title, evidence=evidence, remarks=remarks, facts=facts)
+    verdict = costed_verdict(job, NAME, title, evidence=evidence, remarks=remarks, facts=facts)
+    sure = verdict is None or verdict.confidence is not Confidence.HIGH or not hidden
+    return verdict if sure or verdict is None else replace(verdict, confidence=Confidence.MEDIUM)
 
 
 def _of(charges: dict[Charge, int], cause: Cause) -> int:

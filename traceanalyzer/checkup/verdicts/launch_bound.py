@@ -17,7 +17,7 @@ def judge(job: Job) -> Verdict | None:
     charges = most.parts.get(NAME, {})
     refill = 2 * sum(ns for charge, ns in charges.items() if charge.note == REFILL) > sum(charges.values())
     key, calls = ("refill" if refill else "title"), f"{most.blocking_calls:,.0f}"
-    title = job.messages.text(f"{NAME}.{key}", where=where(job, blamed, NAME), calls=calls)
+    title = job.messages.text(f"{NAME}.{key}", where=where(job, blamed, NAME), calls=calls, per=job.per)
     remarks = [job.messages.text("card.samples")] if sampled else []
     remarks += slowed(job, NAME)
     evidence = blame_evidence(job, NAME, blamed)

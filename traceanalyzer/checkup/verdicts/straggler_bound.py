@@ -7,6 +7,8 @@ from traceanalyzer.checkup.job import Job
 from traceanalyzer.checkup.verdict import Evidence, Verdict
 
 NAME = "straggler_bound"
+OF_HOST = frozenset({"os_blocked", "framework", "launch_call", "api_call"})
+"""Causes for which a slower host may be why a rank is late."""
 MOST_NAMED = 8
 """Ranks that a remark names."""
 
@@ -50,9 +52,11 @@ def judge(job: Job) -> Verdict | None:
         ),
     ]
     remarks = []
+    falls: dict[str, object] = {}
     efficiency = next(iter(found.tables["efficiency"].rows()), None)
     if efficiency and efficiency["what_if_step_ns"] is not None:
         step = efficiency["what_if_step_ns"]
+        falls = {"falls": job.falls(job.step_ns - step)}
         remarks.append(job.messages.text(f"{NAME}.what_if", step=job.time(step)))
         evidence.append(
             Evidence(
@@ -68,10 +72,10 @@ def judge(job: Job) -> Verdict | None:
         job,
         NAME,
         title,
-        values={"blame": code},
+        values={"blame": code} | falls,
         evidence=evidence,
         remarks=remarks,
-        facts=[] if code else ["no_code"],
+        facts=["no_code"] if first["part"] == "compute" or first["cause"] in OF_HOST else [],
         experiment=f"{NAME}.code" if code else None,
     )
 
@@ -79,7 +83,7 @@ def judge(job: Job) -> Verdict | None:
 def _reason(job: Job, row: dict[str, Any]) -> str:
     """What the late rank does more of."""
     line = job.messages.text("where.line", blame=row["blame"]) if row["blame"] else ""
-    cause = row["cause"] or ""
+    cause = job.messages.text(f"cause.{row['cause']}") if row["cause"] else ""
     return job.messages.text(f"{NAME}.{row['part']}", more=job.time(row["more_ns"]), where=line, cause=cause)
 
 

@@ -181,8 +181,8 @@ def coarse_sampling(telemetry: Telemetry, traces: Traces) -> list[Finding]:
         step = traces.step_ns(run)
         if step is not None and _SAMPLE_A_STEP * interval > step:
             text = (
-                f"a sample every {format_value(interval, Unit.NS)}, a step takes {format_value(step, Unit.NS)}:"
-                " telemetry could not look into steps; what goes on inside one is in the trace only"
+                f"a sample every {format_value(interval, Unit.NS)}, a step takes {format_value(step, Unit.NS)} on the"
+                " host: telemetry could not look into steps; what goes on inside one is in the trace only"
             )
             findings.append(Finding("coarse_sampling", text))
     return findings
