@@ -97,6 +97,11 @@ class DeviceCharges:
         return sum(self.parts.get(verdict, {}).values()) / self.n_steps
 
     @property
+    def place(self) -> dict[str, object]:
+        """What a row of a table is found by: capture, rank, device."""
+        return {"capture": self.device.capture, "rank": self.device.rank, "device": self.device.device}
+
+    @property
     def step_ns(self) -> float:
         """Length of a step."""
         return self.total_ns / self.n_steps

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from traceanalyzer.checkup.charges import DeviceCharges
 from traceanalyzer.checkup.environment import ENVIRONMENT, environment
 from traceanalyzer.checkup.host.findings import host_facts, host_findings
 from traceanalyzer.checkup.host.hosts import Given
@@ -17,6 +18,7 @@ from traceanalyzer.checkup.verdicts.straggler_bound import NAME as STRAGGLER
 from traceanalyzer.checkup.verdicts.unknown import LOST
 from traceanalyzer.errors import UsageError
 from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
+from traceanalyzer.passes.columns import CAPTURE, DEVICE, RANK
 from traceanalyzer.passes.gaps import nothing_selected
 from traceanalyzer.passes.metrics import metrics
 from traceanalyzer.passes.scope import Scope
@@ -45,24 +47,30 @@ VERDICT_TABLE = TableSpec(
     ),
     cut=False,
 )
+_WHOSE = (
+    CAPTURE,
+    RANK,
+    DEVICE,
+    Column("verdict", Type.TEXT, "Verdict, or compute, or left_over."),
+)
+_TIME = (
+    Column("ns", Type.INT64, "Time in the counted steps; without steps in the span.", Unit.NS),
+    Column("per_step_ns", Type.INT64, "The same per step.", Unit.NS),
+    Column("share", Type.FLOAT64, "Share of the steps.", Unit.SHARE),
+    Column("typical", Type.BOOL, "Whether the costs of verdicts are those of this device: its rank is not late."),
+)
 CHARGES = TableSpec(
     "charges",
     "The ledger of the counted steps cut by verdict; with compute and what is left over it adds up to the step.",
     (
-        Column("capture", Type.INT32, "Capture."),
-        Column("rank", Type.INT32, "Rank."),
-        Column("device", Type.INT32, "Device of the capture."),
-        Column("verdict", Type.TEXT, "Verdict, or compute, or left_over."),
+        *_WHOSE,
         Column("category", Type.TEXT, "Category of the ledger."),
         Column(
             "note",
             Type.TEXT,
             "refill: of a synchronisation; sampled: short samples of Python; pause: of the device, at most 3 us.",
         ),
-        Column("ns", Type.INT64, "Time in the counted steps; without steps in the span.", Unit.NS),
-        Column("per_step_ns", Type.INT64, "The same per step.", Unit.NS),
-        Column("share", Type.FLOAT64, "Share of the steps.", Unit.SHARE),
-        Column("typical", Type.BOOL, "Whether the costs of verdicts are those of this device: its rank is not late."),
+        *_TIME,
     ),
     cut=False,
 )
@@ -70,14 +78,8 @@ COSTS = TableSpec(
     "costs",
     "What each verdict costs each device: the sums of its charges.",
     (
-        Column("capture", Type.INT32, "Capture."),
-        Column("rank", Type.INT32, "Rank."),
-        Column("device", Type.INT32, "Device of the capture."),
-        Column("verdict", Type.TEXT, "Verdict, or compute, or left_over."),
-        Column("ns", Type.INT64, "Time in the counted steps; without steps in the span.", Unit.NS),
-        Column("per_step_ns", Type.INT64, "The same per step.", Unit.NS),
-        Column("share", Type.FLOAT64, "Share of the steps.", Unit.SHARE),
-        Column("typical", Type.BOOL, "Whether the costs of verdicts are those of this device: its rank is not late."),
+        *_WHOSE,
+        *_TIME,
     ),
     cut=False,
 )
@@ -168,23 +170,18 @@ def _row(place: int, each: Verdict) -> tuple[Any, ...]:
 
 def _cost_rows(job: Job) -> list[tuple[Any, ...]]:
     rows: list[tuple[Any, ...]] = []
-    typical = {id(each) for each in job.typical}
     for each in job.devices:
-        place = each.device.capture, each.device.rank, each.device.device
         sums = {verdict: sum(charges.values()) for verdict, charges in each.parts.items()} | {
             "compute": each.compute_ns
         }
         for verdict, ns in sorted(sums.items(), key=lambda item: (-item[1], item[0])):
-            shares = round(ns / each.n_steps), ns / each.total_ns
-            rows += [(*place, verdict, ns, *shares, id(each) in typical)] if ns else []
+            rows += [(*each.place.values(), verdict, *_time(job, each, ns))] if ns else []
     return rows
 
 
 def _charge_rows(job: Job) -> list[tuple[Any, ...]]:
     rows: list[tuple[Any, ...]] = []
-    typical = {id(each) for each in job.typical}
     for each in job.devices:
-        place = each.device.capture, each.device.rank, each.device.device
         parts = [("compute", "compute", "", each.compute_ns)]
         parts += [
             (verdict, charge.category, charge.note, ns)
@@ -193,9 +190,13 @@ def _charge_rows(job: Job) -> list[tuple[Any, ...]]:
             if ns
         ]
         for verdict, category, note, ns in sorted(parts, key=lambda part: (-part[3], part)):
-            shares = round(ns / each.n_steps), ns / each.total_ns
-            rows.append((*place, verdict, category, note or None, ns, *shares, id(each) in typical))
+            rows.append((*each.place.values(), verdict, category, note or None, *_time(job, each, ns)))
     return rows
+
+
+def _time(job: Job, each: DeviceCharges, ns: int) -> tuple[Any, ...]:
+    """Columns `_TIME` of a time of a device."""
+    return ns, round(ns / each.n_steps), ns / each.total_ns, any(each is one for one in job.typical)
 
 
 def _heading(job: Job) -> str:

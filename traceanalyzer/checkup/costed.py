@@ -123,7 +123,7 @@ def ledger_evidence(job: Job, name: str) -> list[Evidence]:
 
 def _whole(job: Job, most: DeviceCharges, name: str) -> Evidence:
     """All that a device is charged with, and how much of a step a verdict needs."""
-    row = {**_place(most), "verdict": name}
+    row = {**most.place, "verdict": name}
     source = job.messages.text("figure.whole", verdict=name, whose=most.whose)
     threshold = round(least_share(job, name) * most.step_ns)
     value = round(sum(most.parts.get(name, {}).values()) / most.n_steps)
@@ -135,7 +135,7 @@ def _category(job: Job, most: DeviceCharges, name: str, charge: Charge) -> Evide
     mine = most.parts[name][charge]
     every = sum(ns for parts in most.parts.values() for each, ns in parts.items() if each.category == charge.category)
     value = round(mine / most.n_steps)
-    row: dict[str, object] = {**_place(most), "category": charge.category}
+    row: dict[str, object] = {**most.place, "category": charge.category}
     if mine == every:
         column = "per_step_ns" if most.stepped else "ns"
         command = job.command("ledger --table totals")
@@ -145,10 +145,6 @@ def _category(job: Job, most: DeviceCharges, name: str, charge: Charge) -> Evide
     command = job.command("checkup --table charges")
     source = f"{charge.category}{note}, {most.whose}"
     return Evidence(source, value, "ns", None, command, "charges", "per_step_ns", row)
-
-
-def _place(most: DeviceCharges) -> dict[str, object]:
-    return {"capture": most.device.capture, "rank": most.device.rank, "device": most.device.device}
 
 
 def causes_of(name: str) -> frozenset[int]:
@@ -178,7 +174,7 @@ def blame_evidence(job: Job, name: str, blamed: Sequence[tuple[Blamed, int]]) ->
             continue
         command = job.command("gaps --table blames")
         source = job.messages.text("figure.blame", blame=each.blame, whose=most.whose)
-        row = {**_place(most), "blame": each.blame}
+        row = {**most.place, "blame": each.blame}
         out.append(Evidence(source, value, "ns", None, command, "blames", column, row))
     return sorted(out, key=lambda each: (-float(each.value), each.source))
 

@@ -123,9 +123,24 @@ class Job:
         return list(Frame.of_rows(LIMITS, limit_rows(self.typical[0].device, self.kernels)).rows())
 
     @cached_property
+    def telemetry(self) -> Telemetry:
+        """What telemetry measured of the job."""
+        return Telemetry(self.scope)
+
+    @cached_property
     def alignments(self) -> list[Alignment]:
         """Devices of telemetry beside those of the traces."""
-        return align(self.scope, Telemetry(self.scope), Traces(self.scope))
+        return align(self.scope, self.telemetry, Traces(self.scope))
+
+    @cached_property
+    def world_size(self) -> int:
+        """Ranks of the job, as the files tell; 0 where none does."""
+        row = first_row(
+            self.scope.connection.execute(
+                f"SELECT max(world_size) FROM stored.captures WHERE capture IN {self.scope.numbers()}"
+            )
+        )
+        return int(row[0]) if row and row[0] else 0
 
     @cached_property
     def is_torch(self) -> bool:

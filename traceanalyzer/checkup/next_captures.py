@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
+from traceanalyzer.checkup.costed import HOST
 from traceanalyzer.checkup.job import Job
 from traceanalyzer.checkup.verdict import Verdict
 from traceanalyzer.checkup.verdicts.unknown import LOST
@@ -10,7 +11,6 @@ from traceanalyzer.passes.answer import Frame, TableSpec
 from traceanalyzer.passes.logged_times import LOADER_TIME, logged_time
 from traceanalyzer.passes.scope import TELEMETRY
 from traceanalyzer.passes.telemetry.names import Metric
-from traceanalyzer.passes.telemetry.series import Telemetry
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.store.database import first_row
 
@@ -90,7 +90,7 @@ def _stacks(job: Job, verdicts: Sequence[Verdict]) -> Iterator[_Row]:
 
 
 def _frames(job: Job, verdicts: Sequence[Verdict]) -> Iterator[_Row]:
-    host = any(each.name in ("host_bound", "launch_bound", "sync_bound") and each.cost_ns for each in verdicts)
+    host = any(each.name in HOST and each.cost_ns for each in verdicts)
     if host and any(job.records_frames(each) for each in job.typical):
         yield job.messages.text("next.frames"), f"{_PROFILER} record_shapes=True)"
 
@@ -102,18 +102,12 @@ def _steps(job: Job, _verdicts: Sequence[Verdict]) -> Iterator[_Row]:
 
 
 def _ranks(job: Job, _verdicts: Sequence[Verdict]) -> Iterator[_Row]:
-    row = first_row(
-        job.scope.connection.execute(
-            f"SELECT max(world_size) FROM stored.captures WHERE capture IN {job.scope.numbers()}"
-        )
-    )
-    world = int(row[0]) if row and row[0] else 0
     recorded = len({each.device.rank for each in job.devices if each.device.rank is not None})
-    if 0 < recorded < world:
+    if 0 < recorded < job.world_size:
         command = 'on_trace_ready=lambda p: p.export_chrome_trace(f"traces/rank{rank}.json.gz")  # on every rank'
         if _is_nsys(job):
             command = f"{_NSYS} -o run_%q{{RANK}} python train.py  # on every rank"
-        yield job.messages.text("next.ranks", recorded=recorded, world=world), command
+        yield job.messages.text("next.ranks", recorded=recorded, world=job.world_size), command
 
 
 def _loader(job: Job, verdicts: Sequence[Verdict]) -> Iterator[_Row]:
@@ -157,7 +151,7 @@ def _memory(job: Job, _verdicts: Sequence[Verdict]) -> Iterator[_Row]:
 
 
 def _telemetry(job: Job) -> Iterator[_Row]:
-    watched = {measured.metric for measured in Telemetry(job.scope).measured}
+    watched = {measured.metric for measured in job.telemetry.measured}
     if Metric.UTILIZATION in watched and not watched & {Metric.SM_ACTIVE, Metric.ENGINE_ACTIVE}:
         yield job.messages.text("next.activity"), _ACTIVITY
     if not job.is_hip and not job.scope.of_source(TELEMETRY):

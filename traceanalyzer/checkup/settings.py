@@ -30,7 +30,6 @@ class Settings:
 
     def __init__(self, scope: Scope, messages: Messages, given: Given | None = None) -> None:
         self._scope, self._messages, self._given = scope, messages, given or Given()
-        self.pageable_share = 0.0
 
     def get(self, name: str) -> Setting | None:
         """The present value of a setting: `num_workers`, `pin_memory`, or the name of an environment variable."""
@@ -65,7 +64,7 @@ class Settings:
 
     @cached_property
     def _workers(self) -> Setting | None:
-        names = self._names("WHERE n.text LIKE '%DataLoaderIter%'")
+        names = self._loaders()
         told = [host for host in self.hosts if host.workers is not None]
         if told:
             each = sorted({host.workers_per_rank for host in told if host.workers_per_rank is not None})
@@ -77,10 +76,11 @@ class Settings:
             return Setting("0", "loader")
         return None
 
-    def _names(self, condition: str) -> list[str]:
+    def _loaders(self) -> list[str]:
+        """Names of recorded code that are those of an iterator of a data loader."""
         kinds = f"({int(EventKind.RANGE)}, {int(EventKind.OPERATOR)}, {int(EventKind.PYTHON_FRAME)})"
         rows = self._scope.connection.execute(
-            f"""SELECT DISTINCT n.text FROM stored.names n {condition} AND n.name_id IN (
+            f"""SELECT DISTINCT n.text FROM stored.names n WHERE n.text LIKE '%DataLoaderIter%' AND n.name_id IN (
                 SELECT name FROM stored.cpu_events WHERE capture IN {self._scope.numbers()} AND kind IN {kinds}
                 UNION SELECT frame FROM stored.stack_nodes)"""
         ).fetchall()
@@ -89,7 +89,7 @@ class Settings:
     @property
     def all_pinned(self) -> bool:
         """Whether copies to the device are known to come from pinned memory."""
-        return self._pinned is not None and self.pageable_share < LEAST_PAGEABLE
+        return self.pageable_share is not None and self.pageable_share < LEAST_PAGEABLE
 
     @cached_property
     def _power_limit(self) -> Setting | None:
@@ -104,7 +104,8 @@ class Settings:
         return Setting(f"{row[0]:,.0f} W", "telemetry") if row and row[0] is not None else None
 
     @cached_property
-    def _pinned(self) -> Setting | None:
+    def pageable_share(self) -> float | None:
+        """Share of the bytes copied to the device that come from pageable memory; None where nothing tells."""
         row = first_row(
             self._scope.connection.execute(
                 f"""SELECT coalesce(sum(bytes) FILTER (source_memory = {int(MemoryKind.PAGEABLE)}), 0), sum(bytes)
@@ -112,10 +113,13 @@ class Settings:
                     AND source_memory IN ({int(MemoryKind.PAGEABLE)}, {int(MemoryKind.PINNED)})"""
             )
         )
-        if not row or not row[1]:
+        return row[0] / row[1] if row and row[1] else None
+
+    @property
+    def _pinned(self) -> Setting | None:
+        share = self.pageable_share
+        if share is None:
             return None
-        share = row[0] / row[1]
-        self.pageable_share = share
         key = "pinned" if share < LEAST_PAGEABLE else "pageable"
         return Setting(self._messages.text(f"value.{key}", share=f"{100 * share:.0f} %"), "copies")
 

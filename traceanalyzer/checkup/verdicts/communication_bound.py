@@ -3,7 +3,6 @@
 from traceanalyzer.checkup.costed import costed_verdict
 from traceanalyzer.checkup.job import Job
 from traceanalyzer.checkup.verdict import Verdict
-from traceanalyzer.store.database import first_row
 
 NAME = "communication_bound"
 UNRESOLVED = "communication_unresolved"
@@ -27,11 +26,5 @@ def judge(job: Job) -> Verdict | None:
 
 def _alone(job: Job) -> str:
     """That the other ranks were not recorded, where the file tells of them."""
-    row = first_row(
-        job.scope.connection.execute(
-            f"SELECT max(world_size) FROM stored.captures WHERE capture IN {job.scope.numbers()}"
-        )
-    )
-    world = int(row[0]) if row and row[0] else 0
     ranks = {each.device.rank for each in job.devices}
-    return job.messages.text(f"{NAME}.one_rank", world=world) if world > 1 and len(ranks) == 1 else ""
+    return job.messages.text(f"{NAME}.one_rank", world=job.world_size) if job.world_size > 1 and len(ranks) == 1 else ""

@@ -19,7 +19,7 @@ def judge(job: Job) -> Verdict | None:
     whole = sum(times.values())
     ways = [way for way in (TO_DEVICE, TO_HOST) if whole and times.get(way, 0) > MOSTLY * whole]
     how = job.messages.text(f"{NAME}.{ways[0]}") if ways else ""
-    pageable = job.settings.pageable_share if job.settings.get("pin_memory") is not None else 0.0
+    pageable = job.settings.pageable_share or 0.0
     if ways == [TO_DEVICE] and pageable >= LEAST_PAGEABLE:
         how += job.messages.text(f"{NAME}.pageable", share=job.share(pageable))
     remarks = []

@@ -22,12 +22,7 @@ def judge(job: Job) -> Verdict:
     host = job.cost_ns("host_bound")
     if host > COSTED_SHARE * job.step_ns:
         remarks.append(job.messages.text(f"{NAME}.unseen", time=job.time(host), part=job.share(host / job.step_ns)))
-    row = {
-        "capture": most.device.capture,
-        "rank": most.device.rank,
-        "device": most.device.device,
-        "category": "compute",
-    }
+    row = {**most.place, "category": "compute"}
     evidence = Evidence(
         f"compute, {most.whose}",
         round(most.compute_ns / most.n_steps),

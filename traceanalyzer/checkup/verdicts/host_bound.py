@@ -38,8 +38,9 @@ def judge(job: Job) -> Verdict | None:
     facts = ["lock"] if locked else ["unseen"] if hidden else ["code"] if line else ["code", "no_code"]
     evidence = blame_evidence(job, NAME, blamed)
     verdict = costed_verdict(job, NAME, title, evidence=evidence, remarks=remarks, facts=facts)
-    sure = verdict is None or verdict.confidence is not Confidence.HIGH or not hidden
-    return verdict if sure or verdict is None else replace(verdict, confidence=Confidence.MEDIUM)
+    if verdict is not None and hidden and verdict.confidence is Confidence.HIGH:
+        return replace(verdict, confidence=Confidence.MEDIUM)
+    return verdict
 
 
 def _of(charges: dict[Charge, int], cause: Cause) -> int:

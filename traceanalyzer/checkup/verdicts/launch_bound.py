@@ -12,9 +12,9 @@ NAME = "launch_bound"
 def judge(job: Job) -> Verdict | None:
     """Idle time in operators, API calls, launches and their latency, without what synchronisations cost after them."""
     most = job.costliest(NAME)
-    sampled = any(charge.note == SAMPLED for charge in most.parts.get(NAME, {}))
-    blamed = blamed_for(job, NAME, frozenset({Cause.PYTHON}) if sampled else frozenset())
     charges = most.parts.get(NAME, {})
+    sampled = any(charge.note == SAMPLED for charge in charges)
+    blamed = blamed_for(job, NAME, frozenset({Cause.PYTHON}) if sampled else frozenset())
     refill = 2 * sum(ns for charge, ns in charges.items() if charge.note == REFILL) > sum(charges.values())
     key, calls = ("refill" if refill else "title"), f"{most.blocking_calls:,.0f}"
     title = job.messages.text(f"{NAME}.{key}", where=where(job, blamed, NAME), calls=calls, per=job.per)

@@ -24,9 +24,7 @@ def judge(job: Job) -> Verdict | None:
         where=job.messages.text("where.line", blame=first.blame) if first.blame else "",
     )
     row = {
-        "capture": most.device.capture,
-        "rank": most.device.rank,
-        "device": most.device.device,
+        **most.place,
         "first_step": first.first_steps[0],
         "kind": first.kind,
     }

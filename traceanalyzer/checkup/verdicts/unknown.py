@@ -31,9 +31,7 @@ def judge(job: Job) -> Verdict | None:
             sums[reason] = sums.get(reason, 0) + ns
     why = Reason(max(sums, key=lambda each: sums[each])).text if sums else None
     row = {
-        "capture": most.device.capture,
-        "rank": most.device.rank,
-        "device": most.device.device,
+        **most.place,
         "cause": Cause.UNATTRIBUTED.text,
         "reason": why,
     }

@@ -49,15 +49,6 @@ UNITS = {
     **dict.fromkeys((Metric.MEMORY_USED, Metric.MEMORY_TOTAL), "MiB"),
     **dict.fromkeys((Metric.PCIE_RX, Metric.PCIE_TX, Metric.NVLINK_RX, Metric.NVLINK_TX), "MB/s"),
 }
-MEANINGS = {
-    Metric.UTILIZATION: "time in which at least one kernel ran; it says nothing of how much of the GPU it used",
-    Metric.MEMORY_ACTIVITY: "time with traffic to device memory; neither bandwidth nor how full memory is",
-    Metric.ENGINE_ACTIVE: "time in which a context was busy",
-    Metric.SM_ACTIVE: "multiprocessors with a warp on them, mean over all",
-    Metric.SM_OCCUPANCY: "resident warps of the most possible",
-    Metric.TENSOR_ACTIVE: "cycles of the tensor pipe",
-    Metric.DRAM_ACTIVE: "cycles of the memory interface; about 80 % can be had",
-}
 
 _FIELDS = {
     203: Metric.UTILIZATION,
