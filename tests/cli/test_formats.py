@@ -8,8 +8,8 @@ import re
 import pytest
 
 from tests.cli.answers import BIG, HOSTILE
+from traceanalyzer.cells import printable, shortened, shortened_stack, width_of
 from traceanalyzer.cli.render.table import as_markdown, as_terminal
-from traceanalyzer.cli.render.text import printable, shortened, shortened_stack, width_of
 from traceanalyzer.passes.answer import Answer, Frame
 from traceanalyzer.passes.throughput import KERNELS
 

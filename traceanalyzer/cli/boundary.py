@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import click
 
-from traceanalyzer.cli.render.text import printable
+from traceanalyzer.cells import printable
 from traceanalyzer.errors import TraceAnalyzerError
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from traceanalyzer.cli.render.text import printable, shortened
+from traceanalyzer.cells import printable, shortened
 
 Progress = Callable[[str, int, int], None]
 """Told the file that is being read, and the bytes done and to do over all files."""

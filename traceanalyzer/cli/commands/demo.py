@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
+from traceanalyzer.cells import from_here
 from traceanalyzer.cli.progress import progress_bar
 from traceanalyzer.cli.render.output import deliver, rendered, warn
-from traceanalyzer.cli.render.text import from_here
 from traceanalyzer.errors import SourceError
 
 TOP = 3

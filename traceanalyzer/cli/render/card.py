@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
+from traceanalyzer.cells import printable, width_of
 from traceanalyzer.checkup.messages import Messages
 from traceanalyzer.cli.render.layout import wrapped
-from traceanalyzer.cli.render.text import printable, width_of
 from traceanalyzer.passes.answer import Answer
 from traceanalyzer.units import Unit, format_value
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from traceanalyzer.cli.render.text import BETWEEN_FRAMES, first_columns, shortened, shortened_stack, width_of
+from traceanalyzer.cells import BETWEEN_FRAMES, first_columns, shortened, shortened_stack, width_of
 
 GAP = "  "
 WIDE_SENTENCE = 40

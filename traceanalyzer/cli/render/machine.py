@@ -7,9 +7,9 @@ import math
 import re
 from typing import Any
 
-from traceanalyzer.cli.render.table import cut
 from traceanalyzer.passes.answer import Answer, Finding
 from traceanalyzer.version import __version__
+from traceanalyzer.views.rows import cut
 
 _RISKY = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]")
 _FORMULA = ("=", "+", "-", "@")

@@ -3,14 +3,14 @@
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from traceanalyzer.cli.render.text import printable, printable_lines
+from traceanalyzer.cells import printable, printable_lines
+from traceanalyzer.files import write_whole
 
 if TYPE_CHECKING:
     from traceanalyzer.passes.answer import Answer
@@ -75,30 +75,3 @@ def warn(warnings: Sequence[str]) -> None:
     """Print warnings to stderr, one line each, equal ones once."""
     for text in dict.fromkeys(warnings):
         click.echo(f"warning: {printable(' '.join(text.split()))}", err=True)
-
-
-def write_whole(target: Path, content: bytes) -> None:
-    """Write a file so that it is seen as it was or whole, never in part. A device or pipe is just written to."""
-    if target.exists() and not target.is_file():
-        target.write_bytes(content)
-        return
-    real = target.resolve()
-    handle, name = tempfile.mkstemp(prefix=f".{real.name[:64]}.", dir=real.parent)
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        temporary.chmod(_mode_of(real))
-        temporary.replace(real)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def _mode_of(path: Path) -> int:
-    """Permissions of the file that is replaced; of a new one, those that the process gives to new files."""
-    if path.exists():
-        return path.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from traceanalyzer.cli.render.text import printable, shortened, width_of
+from traceanalyzer.cells import printable, shortened, width_of
 from traceanalyzer.passes.answer import Answer
 from traceanalyzer.units import Unit, format_value
 

@@ -3,19 +3,19 @@
 import html
 from collections.abc import Sequence
 
+from traceanalyzer.cells import cell, heading, printable, width_of
 from traceanalyzer.cli.render.card import card
 from traceanalyzer.cli.render.heat import heat_map
 from traceanalyzer.cli.render.layout import Kind, Shown, are_figures, fit, fitted, laid_out, plain, wrapped
-from traceanalyzer.cli.render.text import cell, heading, printable, width_of
-from traceanalyzer.cli.render.views import SENTENCES, columns_shown, frames_shown, view_of
-from traceanalyzer.cli.render.views.view import View
 from traceanalyzer.passes.answer import Answer, Frame
 from traceanalyzer.schema.column import Column, Type
+from traceanalyzer.views import SENTENCES, columns_shown, frames_shown, view_of
+from traceanalyzer.views.rows import cut, is_number
+from traceanalyzer.views.view import View
 
 INDENT = 4
 NO_STACK = "(no stack: nothing was open, or the launch is not in the file)"
 NO_NAME = "(no name)"
-_NUMBERS = frozenset({Type.INT64, Type.INT32, Type.FLOAT64})
 _MARKDOWN = str.maketrans({c: "\\" + c for c in "\\`*_[]|~!"} | {"@": "&#64;"})
 
 
@@ -108,12 +108,12 @@ def _without(shown: dict[str, Shown], names: Sequence[str]) -> list[Shown]:
 def _shown(rows: Frame, column: Column, view: View) -> Shown:
     """A column as it is printed."""
     cells = [cell(value, column, view.nulls.get(column.name, "")) for value in rows.columns[column.name]]
-    is_number = _is_number(rows, column)
-    if is_number or column.type is Type.BOOL or are_figures(cells):
+    number = is_number(rows, column)
+    if number or column.type is Type.BOOL or are_figures(cells):
         kind = Kind.FIGURES
     else:
         kind = Kind.SENTENCES if column.name in SENTENCES else Kind.NAMES
-    return Shown(printable(heading(column)), cells, kind, is_number)
+    return Shown(printable(heading(column)), cells, kind, number)
 
 
 def _cut_off(frame: Frame, top: int) -> list[str]:
@@ -127,17 +127,6 @@ def _cut_off(frame: Frame, top: int) -> list[str]:
     return [f"... {rows}; --top 0 lists all"]
 
 
-def _is_number(frame: Frame, column: Column) -> bool:
-    """Whether a column is to be aligned to the right; columns of `sql` only show it by values."""
-    values = [value for value in frame.columns[column.name] if value is not None]
-    return column.type in _NUMBERS or (bool(values) and all(isinstance(value, (int, float)) for value in values))
-
-
-def cut(frame: Frame, top: int) -> Frame:
-    """The first `top` rows of a table that may be cut; totals stay whole."""
-    return frame.head(top) if frame.spec.cut else frame
-
-
 def as_markdown(answer: Answer, top: int, table: str | None) -> str:
     """One table as GitHub-flavoured Markdown: the columns that people see, names whole, no markup out of names."""
     frame = answer.table(table)
@@ -145,7 +134,7 @@ def as_markdown(answer: Answer, top: int, table: str | None) -> str:
     columns = columns_shown(answer, frame, rows)
     lines = [
         "| " + " | ".join(_markdown(heading(column)) for column in columns) + " |",
-        "|" + "|".join(" ---: " if _is_number(rows, column) else " --- " for column in columns) + "|",
+        "|" + "|".join(" ---: " if is_number(rows, column) else " --- " for column in columns) + "|",
     ]
     lines += [
         "| " + " | ".join(_markdown(plain(value)) for value in row) + " |"

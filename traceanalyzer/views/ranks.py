@@ -1,6 +1,6 @@
 """What people see of ranks and how they compare."""
 
-from traceanalyzer.cli.render.views.view import View
+from traceanalyzer.views.view import View
 
 VIEWS = {
     "collectives": View(

@@ -1,7 +1,7 @@
 """What people see of kernels, streams, launches and samples."""
 
-from traceanalyzer.cli.render.views.telemetry import TELEMETRY_COLUMNS, TELEMETRY_TABLES
-from traceanalyzer.cli.render.views.view import View
+from traceanalyzer.views.telemetry import TELEMETRY_COLUMNS, TELEMETRY_TABLES
+from traceanalyzer.views.view import View
 
 VIEWS = {
     "kernels": View(

@@ -1,6 +1,6 @@
 """What people see of where time and memory went."""
 
-from traceanalyzer.cli.render.views.view import View
+from traceanalyzer.views.view import View
 
 _OPERATOR_COLUMNS = (
     "device_self_ns",

@@ -1,6 +1,6 @@
 """What people see of the check-up, of files that were read, and of what a store holds."""
 
-from traceanalyzer.cli.render.views.view import View
+from traceanalyzer.views.view import View
 
 VIEWS = {
     "checkup": View(

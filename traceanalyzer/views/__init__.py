@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from traceanalyzer.cli.render.views import gpu, ranks, start, time
-from traceanalyzer.cli.render.views.telemetry import TELEMETRY_COLUMNS, TELEMETRY_TABLES
-from traceanalyzer.cli.render.views.view import View
 from traceanalyzer.passes.answer import Answer, Frame
 from traceanalyzer.schema.column import Column
+from traceanalyzer.views import gpu, ranks, start, time
+from traceanalyzer.views.telemetry import TELEMETRY_COLUMNS, TELEMETRY_TABLES
+from traceanalyzer.views.view import View
 
 SENTENCES = frozenset({"reason", "text", "note", "title", "question", "capture_command", "value"})
 """Columns of sentences and lists, which wrap where they do not fit; other text is names, which are shortened."""

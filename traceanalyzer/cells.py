@@ -1,4 +1,4 @@
-"""Text that is safe and fits: names in traces are hostile, and longer than a line."""
+"""How values and names look to people, wherever they stand: on a terminal, in a page, in a notebook."""
 
 import os
 import unicodedata
@@ -34,6 +34,38 @@ def _escaped(character: str) -> str:
         return " "
     code = ord(character)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def cell(value: Any, column: Column, null: str = "") -> str | list[str]:
+    """A value as people read it, safe to print; a list of text stays a list, so that it can be shortened by frames.
+
+    `null` is what stands for null.
+    """
+    if value is None:
+        return null
+    if isinstance(value, (list, tuple)):
+        return [printable(str(item)) for item in value]
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if column.name in _INSTANTS and isinstance(value, int):
+        return str(value)
+    if column.name == "path" and isinstance(value, str):
+        return printable(from_here(value))
+    return printable(format_value(value, column.unit))
+
+
+def from_here(path: str) -> str:
+    """The path from the working directory, where it lies in there."""
+    return path.removeprefix(f"{Path.cwd()}{os.sep}")
+
+
+def heading(column: Column) -> str:
+    """Name of a column for people: without a unit that stands in its cells, with one that does not."""
+    name = column.name
+    if name in _INSTANTS or column.unit not in _IN_NAMES:
+        return name
+    suffix, bare = _IN_NAMES[column.unit]
+    return bare if name == suffix else name.removesuffix(f"_{suffix}")
 
 
 def printable_lines(text: str) -> str:
@@ -85,35 +117,3 @@ def shortened_stack(frames: Sequence[str], width: int) -> str:
             break
         kept = longer
     return lead + kept if kept else shortened(frames[-1], width)
-
-
-def cell(value: Any, column: Column, null: str = "") -> str | list[str]:
-    """A value as people read it, safe to print; a list of text stays a list, so that it can be shortened by frames.
-
-    `null` is what stands for null.
-    """
-    if value is None:
-        return null
-    if isinstance(value, (list, tuple)):
-        return [printable(str(item)) for item in value]
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if column.name in _INSTANTS and isinstance(value, int):
-        return str(value)
-    if column.name == "path" and isinstance(value, str):
-        return printable(from_here(value))
-    return printable(format_value(value, column.unit))
-
-
-def from_here(path: str) -> str:
-    """The path from the working directory, where it lies in there."""
-    return path.removeprefix(f"{Path.cwd()}{os.sep}")
-
-
-def heading(column: Column) -> str:
-    """Name of a column for people: without a unit that stands in its cells, with one that does not."""
-    name = column.name
-    if name in _INSTANTS or column.unit not in _IN_NAMES:
-        return name
-    suffix, bare = _IN_NAMES[column.unit]
-    return bare if name == suffix else name.removesuffix(f"_{suffix}")
