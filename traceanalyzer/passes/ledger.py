@@ -1,5 +1,6 @@
 """Ledger: every nanosecond of every device in exactly one category."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -127,30 +128,51 @@ def step_edges(steps: DeviceSteps) -> tuple[Ints, Ints]:
     return np.append(steps.start, steps.end[-1:]), np.append(np.arange(len(steps)), -1)
 
 
+@dataclass(frozen=True, slots=True)
+class CategoryIntervals:
+    """Disjoint intervals of one category. `refill` marks those that a synchronisation costs after it returned, `node`
+    is the stack of each (-1: an empty one); both are None for categories that are not idle."""
+
+    category: str
+    start: Ints
+    end: Ints
+    refill: NDArray[np.bool_] | None = None
+    node: NDArray[np.int32] | None = None
+
+
+def category_intervals(part: DeviceGaps, communication: RankCommunication) -> Iterator[CategoryIntervals]:
+    """The span of a device, cut by category: disjoint intervals that cover it. A category may come several times.
+
+    `part` is of the device lane, `communication` of its run.
+    """
+    exposed, copy = busy_without_compute(part.ops)
+    yield CategoryIntervals("compute", *part.ops.lane_union(Lane.COMPUTE))
+    parts = communication.parts_of(part.device.capture, part.device.device)
+    for name in ("transfer", "unresolved", "wait"):
+        low, high = union(*parts[name])
+        yield CategoryIntervals(f"communication_{name}", *intersect(*exposed, low, high))
+        exposed = subtract(*exposed, low, high)
+    yield CategoryIntervals("communication_unresolved", *exposed)
+    yield CategoryIntervals("copy", *copy)
+    for pieces in part.attribution.pieces():
+        for cause in np.unique(pieces.cause).tolist():
+            of_cause = pieces.take(pieces.cause == cause)
+            category = f"idle:{Cause(cause).text}"
+            yield CategoryIntervals(category, of_cause.start, of_cause.end, of_cause.refill, of_cause.node)
+
+
 def category_times(scope: Scope, part: DeviceGaps, communication: RankCommunication) -> CategoryTimes:
     """Time of a device by device step and category: disjoint, and in all its span. `part` is of the device lane,
     `communication` of its run.
     """
     steps = device_steps(with_steps(scope, part.ops))
     at, index = step_edges(steps)
-    exposed, copy = busy_without_compute(part.ops)
     numbers = [*steps.step.tolist(), None]
     sums, refill = _Sums(at, index, numbers), _Sums(at, index, numbers)
-    sums.add("compute", *part.ops.lane_union(Lane.COMPUTE))
-    parts = communication.parts_of(part.device.capture, part.device.device)
-    for name in ("transfer", "unresolved", "wait"):
-        low, high = union(*parts[name])
-        sums.add(f"communication_{name}", *intersect(*exposed, low, high))
-        exposed = subtract(*exposed, low, high)
-    sums.add("communication_unresolved", *exposed)
-    sums.add("copy", *copy)
-    for pieces in part.attribution.pieces():
-        for cause in np.unique(pieces.cause).tolist():
-            mine = pieces.cause == cause
-            category = f"idle:{Cause(cause).text}"
-            sums.add(category, pieces.start[mine], pieces.end[mine])
-            if (again := mine & pieces.refill).any():
-                refill.add(category, pieces.start[again], pieces.end[again])
+    for each in category_intervals(part, communication):
+        sums.add(each.category, each.start, each.end)
+        if each.refill is not None and each.refill.any():
+            refill.add(each.category, each.start[each.refill], each.end[each.refill])
     first, last = part.ops.span
     if sum(sums.by_step.values()) != last - first:
         raise AssertionError("the ledger does not add up to the span")
