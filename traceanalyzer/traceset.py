@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 
@@ -35,6 +35,7 @@ from traceanalyzer.store.location import default_store
 
 if TYPE_CHECKING:
     from traceanalyzer.ingestion import Progress
+    from traceanalyzer.report.report import Report
 
 MOST_OF_HOST = 1_000_000
 """Loader workers of a rank, and cores of a host, that are believed."""
@@ -181,7 +182,7 @@ class TraceSet:
 
         if lang not in LANGUAGES:
             raise UsageError(f"--lang {lang}: give {', '.join(LANGUAGES)}")
-        named = shlex.join(["--db", str(self.path)]) if inputs is None else inputs
+        named = self._named(inputs)
         for name, value, least in (("workers", workers, 0), ("cpus", cpus, 1)):
             if value is not None and not least <= value <= MOST_OF_HOST:
                 raise UsageError(f"--{name} {value}: give a number from {least} to {MOST_OF_HOST}")
@@ -224,6 +225,38 @@ class TraceSet:
             every_source=False,
         )
 
+    def report(
+        self,
+        *,
+        lang: str = "en",
+        inputs: str | None = None,
+        full_paths: bool = False,
+        key: str | Path | None = None,
+        progress: "Progress | None" = None,
+        **selection: object,
+    ) -> "Report":
+        """Everything about one run, to be written as a page (`html`), as Markdown or as JSON.
+
+        Environment variables and user names are left out; paths and host names are shortened unless `full_paths`.
+        With `key`, the file of a key, names of hosts, paths and kernels are replaced by stable pseudonyms: a key that
+        is there is used again, and `Report.write` writes it. `inputs` and `lang` are those of `checkup`. Raises
+        `UsageError` where several runs are selected, `TraceAnalyzerError` where `key` is no key.
+        """
+        from traceanalyzer.report.privacy import Pseudonyms
+        from traceanalyzer.report.report import Report, Wishes
+
+        named = self._named(inputs)
+        wishes = Wishes(named, lang, full_paths, None if key is None else Pseudonyms(Path(key)))
+
+        def ask(question: str, **more: Any) -> Answer:
+            chosen: dict[str, Any] = selection | more
+            if question == "checkup":
+                return self.checkup(lang=lang, inputs=named, **chosen)
+            return self.ask(question, **chosen)
+
+        scope = self._scope(make_selection(**selection), every_source=False)
+        return Report(scope, ask, wishes, progress)
+
     def ask(self, question: str, **selection: object) -> Answer:
         """The answer of a pass by its name. Raises `UsageError` where there is no such question."""
         if question not in PASSES:
@@ -232,12 +265,19 @@ class TraceSet:
             selection |= {"run": "all"}
         return self._answer(PASSES[question], selection, every_source=question == "info")
 
+    def _named(self, inputs: str | None) -> str:
+        """What a command line names this store by, where nothing else is said."""
+        return shlex.join(["--db", str(self.path)]) if inputs is None else inputs
+
+    def _scope(self, selection: Selection, *, every_source: bool) -> Scope:
+        return resolve(self._connection, selection, every_source=every_source)
+
     def _answer(
         self, compute: Callable[[Scope], Answer], selection: dict[str, object], *, every_source: bool
     ) -> Answer:
         chosen = make_selection(**selection)
         try:
-            scope = resolve(self._connection, chosen, every_source=every_source)
+            scope = self._scope(chosen, every_source=every_source)
             answer = compute(scope)
         except duckdb.ConnectionException as error:
             raise StoreError(f"{self.path}: this handle was closed; open the store again") from error

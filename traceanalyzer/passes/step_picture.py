@@ -98,7 +98,10 @@ def _stretches(row: _Row, low: int, edges: Floats, tree: StackTree) -> list[Stre
     ends = np.append(begins[1:], len(largest))
     return [
         Stretch(
-            round(edges[i]), round(edges[j]), names[largest[i]], _blame(row, names[largest[i]], edges[[i, j]], low, tree)
+            round(edges[i]),
+            round(edges[j]),
+            names[largest[i]],
+            _blame(row, names[largest[i]], edges[[i, j]], low, tree),
         )
         for i, j in zip(begins.tolist(), ends.tolist(), strict=True)
         if largest[i] >= 0

@@ -29,6 +29,7 @@ GROUPS = ("Start", "Where time goes", "GPU", "Ranks", "Compare", "Data")
 COMMANDS = (
     Entry("checkup", "Start", "What limits the job, what it costs a step, what to change first."),
     Entry("ingest", "Start", "Read trace files into the store."),
+    Entry("report", "Start", "Everything about a run in one HTML file to pass around."),
     Entry("demo", "Start", "Read the bundled sample traces and show what can be asked."),
     Entry("howto", "Start", "How to capture what questions need: nsys, torch, ncu, DCGM."),
     Entry("summary", "Where time goes", "What a step consists of, in few parts."),

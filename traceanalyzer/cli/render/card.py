@@ -5,12 +5,11 @@ from itertools import groupby
 from typing import Any
 
 from traceanalyzer.cells import printable, width_of
+from traceanalyzer.checkup.evidence import evidence_value
 from traceanalyzer.checkup.messages import Messages
 from traceanalyzer.cli.render.layout import wrapped
 from traceanalyzer.passes.answer import Answer
-from traceanalyzer.units import Unit, format_value
 
-_UNITS = {"ns": Unit.NS, "bytes": Unit.BYTES, "share": Unit.SHARE, "%": Unit.PERCENT}
 INDENT = 3
 
 
@@ -45,26 +44,20 @@ def _block(row: dict[str, Any], messages: Messages, width: int) -> str:
 
 def _evidence(rows: list[dict[str, Any]], messages: Messages) -> Iterator[str]:
     """One line a figure, and the command that shows those before it."""
-    figures = [_figure(each["value"], each["unit"]) for each in rows if not isinstance(each["value"], str)]
+    figures = [evidence_value(each["value"], each["unit"]) for each in rows if not isinstance(each["value"], str)]
     widest = max(map(width_of, figures), default=0)
     for command, shown in groupby(rows, key=lambda each: str(each["command"])):
         for each in shown:
             if isinstance(each["value"], str):
                 yield f"{each['source']}: {each['value']}"
                 continue
-            figure = _figure(each["value"], each["unit"])
+            figure = evidence_value(each["value"], each["unit"])
             text = f"{' ' * (widest - width_of(figure))}{figure}  {each['source']}"
             if each["threshold"] is not None:
-                limit = messages.text("card.threshold", value=_figure(each["threshold"], each["unit"]))
+                limit = messages.text("card.threshold", value=evidence_value(each["threshold"], each["unit"]))
                 text += f" ({limit})"
             yield text
         yield f"  {command}"
-
-
-def _figure(value: Any, unit: str) -> str:
-    if unit == "s":
-        return format_value(round(value * 1e9), Unit.NS)
-    return format_value(value, _UNITS[unit]) if unit in _UNITS else f"{value} {unit}".strip()
 
 
 def _paragraph(lead: str, text: str, width: int) -> list[str]:

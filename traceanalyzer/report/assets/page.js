@@ -1,0 +1,155 @@
+"use strict";
+(() => {
+  const root = document.documentElement;
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : dark.matches);
+  const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+
+  /* Figures: drawn when they come near, in the colours of the theme. */
+  const drawn = new Map();
+  const look = () => {
+    const style = getComputedStyle(root);
+    const color = (name) => style.getPropertyValue(name).trim();
+    return { ink: color("--ink"), soft: color("--soft"), line: color("--line"), back: color("--back") };
+  };
+  const themed = (layout) => {
+    const { ink, soft, line, back } = look();
+    const axis = (given) => ({
+      gridcolor: line, zerolinecolor: line, linecolor: line, tickcolor: line, tickfont: { color: soft }, ...given,
+      title: given && given.title ? { ...given.title, font: { color: soft, size: 12 } } : undefined,
+    });
+    return {
+      ...layout,
+      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+      font: { family: "system-ui, sans-serif", size: 12, color: ink },
+      margin: { l: 60, r: 20, t: 14, b: 46, ...(layout.margin || {}) },
+      hoverlabel: { bgcolor: back, bordercolor: line, font: { color: ink }, align: "left", namelength: -1 },
+      xaxis: axis(layout.xaxis), yaxis: axis(layout.yaxis),
+      dragmode: "zoom", hovermode: "closest",
+    };
+  };
+  const config = {
+    displaylogo: false, responsive: true, showTips: false,
+    modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"], displayModeBar: "hover",
+  };
+  const draw = (figure) => {
+    if (drawn.has(figure) || !window.Plotly) return;
+    const plot = figure.querySelector(".plot");
+    const { traces, layout } = JSON.parse(figure.querySelector("script").textContent);
+    drawn.set(figure, layout);
+    Plotly.newPlot(plot, traces, themed(layout), config);
+  };
+  const figures = all(".figure");
+  if ("IntersectionObserver" in window) {
+    const near = new IntersectionObserver(
+      (entries) => entries.forEach((entry) => {
+        if (entry.isIntersecting) { near.unobserve(entry.target); draw(entry.target); }
+      }),
+      { rootMargin: "500px" },
+    );
+    figures.forEach((figure) => near.observe(figure));
+  } else {
+    figures.forEach(draw);
+  }
+  const redraw = () => drawn.forEach((layout, figure) => Plotly.relayout(figure.querySelector(".plot"), themed(layout)));
+
+  /* Theme: that of the system until one is chosen; it is kept where the browser lets a file keep something. */
+  const button = document.getElementById("theme");
+  const remember = (value) => { try { localStorage.setItem("traceanalyzer-theme", value); } catch { /* not allowed */ } };
+  try {
+    const kept = localStorage.getItem("traceanalyzer-theme");
+    if (kept === "dark" || kept === "light") root.dataset.theme = kept;
+  } catch { /* not allowed */ }
+  const name = () => { if (button) button.textContent = isDark() ? "Light" : "Dark"; };
+  if (button) {
+    button.hidden = false;
+    button.addEventListener("click", () => {
+      root.dataset.theme = isDark() ? "light" : "dark";
+      remember(root.dataset.theme);
+      name();
+      redraw();
+    });
+    name();
+  }
+  dark.addEventListener("change", () => { name(); redraw(); });
+
+  /* Tables: sorted by their headings, searched by a field. */
+  const keyOf = (cell) => (cell.dataset.v === undefined ? null : Number(cell.dataset.v));
+  const compare = (a, b) => {
+    const [x, y] = [keyOf(a), keyOf(b)];
+    if (x !== null && y !== null) return x - y;
+    if (x !== null || y !== null) return x === null ? -1 : 1;
+    return a.textContent.localeCompare(b.textContent, undefined, { numeric: true });
+  };
+  const sort = (heading) => {
+    const table = heading.closest("table");
+    const place = [...heading.parentNode.children].indexOf(heading);
+    const before = heading.getAttribute("aria-sort");
+    const first = heading.classList.contains("number") ? "descending" : "ascending";
+    const order = before ? (before === "ascending" ? "descending" : "ascending") : first;
+    all("th", table).forEach((other) => other.removeAttribute("aria-sort"));
+    heading.setAttribute("aria-sort", order);
+    const sign = order === "ascending" ? 1 : -1;
+    const body = table.tBodies[0];
+    body.append(...[...body.rows].sort((a, b) => sign * compare(a.cells[place], b.cells[place])));
+  };
+  all("th").forEach((heading) => {
+    const label = heading.querySelector("span");
+    const press = document.createElement("button");
+    press.type = "button";
+    press.title = label.title;
+    press.textContent = label.textContent;
+    label.replaceWith(press);
+    press.addEventListener("click", () => sort(heading));
+  });
+  all(".search").forEach((label) => {
+    label.hidden = false;
+    const field = label.querySelector("input");
+    const rows = [...label.closest(".table").querySelector("tbody").rows];
+    field.addEventListener("input", () => {
+      const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+      rows.forEach((row) => {
+        const text = row.textContent.toLowerCase();
+        row.hidden = !words.every((word) => text.includes(word));
+      });
+    });
+  });
+
+  /* Commands are copied by a button, where the browser lets a page do that. */
+  if (navigator.clipboard) {
+    all(".command").forEach((command) => {
+      const copy = document.createElement("button");
+      copy.type = "button";
+      copy.textContent = "copy";
+      copy.setAttribute("aria-label", `copy ${command.textContent}`);
+      copy.addEventListener("click", () => {
+        const text = command.querySelector("code").textContent;
+        navigator.clipboard.writeText(text).then(() => { copy.textContent = "copied"; }, () => { copy.textContent = "not allowed"; });
+      });
+      command.append(copy);
+    });
+  }
+
+  /* A link into something folded opens it. */
+  const open = () => {
+    const target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (!target) return;
+    for (let at = target; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;
+    target.scrollIntoView({ block: target.tagName === "TR" ? "center" : "start" });
+  };
+  addEventListener("hashchange", open);
+  if (location.hash) open();
+
+  /* On paper all figures are drawn, light. */
+  let before = null;
+  addEventListener("beforeprint", () => {
+    before = root.dataset.theme || "";
+    root.dataset.theme = "light";
+    figures.forEach(draw);
+    redraw();
+  });
+  addEventListener("afterprint", () => {
+    if (before) root.dataset.theme = before; else delete root.dataset.theme;
+    redraw();
+  });
+})();

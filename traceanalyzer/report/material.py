@@ -1,0 +1,106 @@
+"""What sections are made from: the answers to the questions, each asked once, and what they have in common."""
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+from traceanalyzer.passes.answer import Answer
+from traceanalyzer.passes.communication.ranks import communication_of
+from traceanalyzer.passes.idle.stacks import StackTree
+from traceanalyzer.passes.scope import DeviceOfCapture, Scope
+from traceanalyzer.passes.step_picture import StepPicture, step_picture
+from traceanalyzer.report.figures.common import in_order
+
+Ask = Callable[..., Answer]
+"""Answers a question by its name; keywords are of the selection."""
+
+POINTS = 500
+"""Points of a picture of a step, from its start to its end."""
+MOST_IN_PICTURE = 8
+"""Devices of a picture of a step."""
+LEAST_ROWS, ROWS_A_DEVICE, MOST_ROWS = 500, 60, 20_000
+
+
+class Material:
+    """The answers that a report is made from, for the one run of a scope.
+
+    `ask` answers questions about that scope; `inputs` is what a command line names the same captures and selection by.
+    """
+
+    def __init__(self, scope: Scope, ask: Ask, inputs: str, language: str) -> None:
+        self.scope, self.inputs, self.language = scope, inputs, language
+        self._ask = ask
+        self._answers: dict[str, Answer] = {}
+
+    @property
+    def rows(self) -> int:
+        """Rows of each list that questions are asked for."""
+        return min(max(LEAST_ROWS, ROWS_A_DEVICE * len(self.scope.devices)), MOST_ROWS)
+
+    def answer(self, question: str) -> Answer:
+        """The answer to a question: asked once."""
+        if question not in self._answers:
+            # Steps are few, and each is drawn; curves and samples are thinned by those who draw them.
+            top = 0 if question in ("steps", "memory", "metrics") else self.rows
+            self._answers[question] = self._ask(question, top=top)
+        return self._answers[question]
+
+    @property
+    def answers(self) -> list[Answer]:
+        """Those that were asked so far."""
+        return list(self._answers.values())
+
+    def command(self, words: str) -> str:
+        """A command line of this program about the same captures."""
+        return " ".join(part for part in ("traceanalyzer", words, self.inputs) if part)
+
+    @property
+    def has_timeline(self) -> bool:
+        """Whether operations of devices were recorded."""
+        return bool(self.scope.devices)
+
+    @property
+    def ranks(self) -> list[int]:
+        """The ranks that operations were recorded of."""
+        return sorted({device.rank for device in self.scope.devices if device.rank is not None})
+
+    def pictured(self) -> list[DeviceOfCapture]:
+        """The devices that are drawn in pictures of a step: of many, those that are late and those that wait most."""
+        devices = sorted(self.scope.devices, key=lambda d: in_order((d.capture, d.rank, d.device)))
+        if len(devices) <= MOST_IN_PICTURE:
+            return devices
+        answer = self.answer("imbalance")
+        late = answer.tables["stragglers"].columns["rank"]
+        rows = sorted(answer.tables["ranks"].rows(), key=lambda row: -(row["wait_ns"] or 0))
+        order = list(dict.fromkeys([*late, *(row["rank"] for row in rows)]))
+        place = {rank: k for k, rank in enumerate(order)}
+        most = sorted(devices, key=lambda device: place.get(device.rank, len(order)))[:MOST_IN_PICTURE]
+        return [device for device in devices if device in most]
+
+    def steps_to_draw(self) -> list[tuple[str, int]]:
+        """A typical step and the worst one, of those that count: `typical`, `worst`, and their numbers.
+
+        A step's length is that of the device that takes longest; the typical one is of median length.
+        """
+        longest: dict[int, int] = {}
+        for row in self.answer("steps").tables["steps"].rows():
+            counts = row["device_duration_ns"] and not row["warmup"] and not row["incomplete"]
+            if counts:
+                longest[row["step"]] = max(longest.get(row["step"], 0), row["device_duration_ns"])
+        if not longest:
+            return []
+        ordered = sorted(longest, key=lambda step: (longest[step], step))
+        typical, worst = ordered[(len(ordered) - 1) // 2], ordered[-1]
+        return [("typical", typical)] + ([("worst", worst)] if worst != typical else [])
+
+    def picture(self, step: int) -> StepPicture:
+        """A step of the pictured devices."""
+        return step_picture(self.scope, self._tree, self._communication, self.pictured(), step, POINTS)
+
+    @cached_property
+    def _tree(self) -> StackTree:
+        return StackTree(self.scope)
+
+    @cached_property
+    def _communication(self) -> Any:
+        return communication_of(self.scope)

@@ -1,0 +1,93 @@
+"""Colours and patterns of figures: safe for colour-blind readers, and never the only thing that tells parts apart.
+
+Busy categories have the colours of Okabe and Ito (https://jfly.uni-koeln.de/color/), which people with any kind of
+colour blindness tell apart. Idle causes share one grey and differ by pattern, since there are more of them than there
+are such colours.
+"""
+
+from dataclasses import dataclass
+
+BLUE, ORANGE, VERMILION, PURPLE, GREEN, SKY, YELLOW = (
+    "#0072b2",
+    "#e69f00",
+    "#d55e00",
+    "#cc79a7",
+    "#009e73",
+    "#56b4e9",
+    "#f0e442",
+)
+GREY, DARK_GREY = "#8b95a1", "#5b6570"
+PATTERN = {"size": 6, "solidity": 0.3, "fillmode": "overlay", "fgcolor": "#ffffff"}
+"""How patterns are drawn: in white over the colour."""
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """Colour, and pattern (of plotly.js; empty: none) of a part."""
+
+    color: str
+    pattern: str = ""
+
+    @property
+    def marker(self) -> dict[str, object]:
+        """The same for a bar of plotly.js."""
+        marker: dict[str, object] = {"color": self.color, "line": {"width": 0}}
+        if self.pattern:
+            marker["pattern"] = {"shape": self.pattern, **PATTERN}
+        return marker
+
+
+_BUSY = {
+    "compute": Style(BLUE),
+    "communication_transfer": Style(ORANGE),
+    "communication_wait": Style(VERMILION, "\\"),
+    "communication_unresolved": Style(PURPLE, "x"),
+    "communication": Style(ORANGE),
+    "copy": Style(GREEN),
+}
+_IDLE = {
+    "python": Style(GREY, "/"),
+    "framework": Style(GREY, "."),
+    "launch_call": Style(GREY, "-"),
+    "launch_latency": Style(GREY, "|"),
+    "sync": Style(GREY, "x"),
+    "input_wait": Style(GREY, "+"),
+    "host_copy": Style(GREY, "\\"),
+    "api_call": Style(DARK_GREY, "-"),
+    "device_gap": Style(DARK_GREY),
+    "device_wait": Style(DARK_GREY, "|"),
+    "memory_management": Style(DARK_GREY, "+"),
+    "module_load": Style(DARK_GREY, "x"),
+    "range": Style(DARK_GREY, "/"),
+    "os_blocked": Style(DARK_GREY, "\\"),
+}
+_OF_VERDICTS = {
+    "input_bound": Style(SKY, "+"),
+    "host_bound": Style(GREY, "/"),
+    "launch_bound": Style(GREY, "-"),
+    "sync_bound": Style(GREY, "x"),
+    "copy_bound": Style(GREEN),
+    "communication_bound": Style(ORANGE),
+    "straggler_bound": Style(VERMILION, "\\"),
+    "periodic_pause": Style(PURPLE, "|"),
+    "left_over": Style(DARK_GREY),
+}
+_OF_CLASSES = {
+    "compute_bound": Style(BLUE),
+    "memory_bound": Style(ORANGE, "/"),
+    "latency_bound": Style(VERMILION, "x"),
+    "balanced": Style(GREEN, "."),
+}
+OTHER = Style(GREY)
+SYMBOLS = {"compute_bound": "circle", "memory_bound": "square", "latency_bound": "diamond", "balanced": "triangle-up"}
+"""Symbols of points by what limits a kernel; others are crosses."""
+
+
+def style_of(part: str) -> Style:
+    """The style of a category of the ledger, a verdict or a class of kernels."""
+    if part.startswith("idle:"):
+        return _IDLE.get(part.removeprefix("idle:"), Style(DARK_GREY, "."))
+    for styles in (_BUSY, _OF_VERDICTS, _OF_CLASSES):
+        if part in styles:
+            return styles[part]
+    return OTHER

@@ -1,0 +1,38 @@
+"""How long the steps took, what a typical one looks like, and what recurs."""
+
+from collections.abc import Iterator
+
+from traceanalyzer.report.blocks import Block
+from traceanalyzer.report.figures.picture import step_figure
+from traceanalyzer.report.material import Material
+from traceanalyzer.report.sections.section import Section, whole_answer
+
+_TITLES = {
+    "typical": "A typical step (of median length): step {step}",
+    "worst": "The longest step that counts: step {step}",
+}
+
+
+def blocks(material: Material) -> Iterator[Block]:
+    """Step times, a picture of a typical step and of the worst, the steps one by one, pauses that recur."""
+    drawn = material.steps_to_draw()
+    devices = material.pictured() if drawn else []
+    names = {device: material.scope.whose(device) for device in devices}
+    few = (
+        ""
+        if len(devices) == len(material.scope.devices)
+        else f", {len(devices)} of {len(material.scope.devices)} devices"
+    )
+    for kind, step in drawn:
+        yield step_figure(material.picture(step), names, kind, _TITLES[kind].format(step=step) + few)
+    yield from whole_answer(material, "steps")
+
+
+SECTION = Section(
+    "steps",
+    "Steps",
+    "Steps",
+    blocks,
+    "No steps were marked: call `profiler.step()` in the loop under torch.profiler, or put an NVTX range named `step`"
+    " around each (traceanalyzer howto).",
+)
