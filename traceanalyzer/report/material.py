@@ -9,7 +9,7 @@ from traceanalyzer.passes.communication.ranks import communication_of
 from traceanalyzer.passes.idle.stacks import StackTree
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.passes.step_picture import StepPicture, step_picture
-from traceanalyzer.report.figures.common import in_order
+from traceanalyzer.report.figures.common import in_order, place_names
 
 Ask = Callable[..., Answer]
 """Answers a question by its name; keywords are of the selection."""
@@ -50,6 +50,12 @@ class Material:
         """Those that were asked so far."""
         return list(self._answers.values())
 
+    @property
+    def warnings(self) -> list[str]:
+        """What the answers warn of, each text once. That nothing was recorded for a question is told by its section."""
+        told = [answer for answer in self.answers if any(len(frame) for frame in answer.tables.values())]
+        return list(dict.fromkeys(text for answer in told for text in answer.warnings))
+
     def command(self, words: str) -> str:
         """A command line of this program about the same captures."""
         return " ".join(part for part in ("traceanalyzer", words, self.inputs) if part)
@@ -76,6 +82,11 @@ class Material:
         place = {rank: k for k, rank in enumerate(order)}
         most = sorted(devices, key=lambda device: place.get(device.rank, len(order)))[:MOST_IN_PICTURE]
         return [device for device in devices if device in most]
+
+    def names(self) -> dict[DeviceOfCapture, str]:
+        """Names of the devices, as short as tells them apart."""
+        places = {(device.capture, device.rank, device.device): device for device in self.scope.devices}
+        return {places[place]: name for place, name in place_names(places).items()}
 
     def steps_to_draw(self) -> list[tuple[str, int]]:
         """A typical step and the worst one, of those that count: `typical`, `worst`, and their numbers.

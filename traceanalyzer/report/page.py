@@ -3,7 +3,7 @@
 import functools
 import html
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from itertools import groupby
@@ -27,7 +27,7 @@ from traceanalyzer.report.blocks import (
 )
 from traceanalyzer.schema.column import Column
 from traceanalyzer.units import Unit, format_value
-from traceanalyzer.views import columns_shown, view_of
+from traceanalyzer.views import SENTENCES, columns_shown, view_of
 from traceanalyzer.views.rows import is_number
 
 LONGEST_NAME = 64
@@ -89,6 +89,22 @@ def page(head: Head, sections: Sequence[Built]) -> str:
             "css": _inlined(_asset("page.css")),
             "js": _inlined(_asset("page.js")),
             "plotly": _inlined(_asset("plotly-cartesian.min.js")) if has_figures else "",
+        }
+    )
+    return rendered
+
+
+def fragment(title: str, blocks: Sequence[Block], packed: Callable[[str], str]) -> str:
+    """A small page of some blocks; `packed` makes a shorter script of a long one."""
+    links = _Links([Built("answer", title, title, blocks)])
+    has_figures = any(isinstance(block, Figure) for block in blocks)
+    rendered: str = _template("fragment.html").render(
+        page={
+            "title": title,
+            "blocks": [_block(block, links) for block in blocks],
+            "css": _inlined(_asset("page.css")),
+            "js": _inlined(_asset("page.js")),
+            "plotly": _inlined(packed(_asset("plotly-cartesian.min.js"))) if has_figures else "",
         }
     )
     return rendered
@@ -228,7 +244,7 @@ def _(block: Table, links: _Links) -> dict[str, Any]:
         "anchor": block.anchor,
         "question": answer.command,
         "name": block.name,
-        "title": block.title or printable(block.name.replace("_", " ")).capitalize(),
+        "title": block.title or frame.spec.meaning.split(";")[0].split(":")[0].rstrip("."),
         "meaning": frame.spec.meaning,
         "command": block.command,
         "folded": block.folded,
@@ -266,7 +282,7 @@ def _cell(value: Any, column: Column, number: bool, null: str) -> dict[str, Any]
     text = cell(value, column, null)
     whole = text if isinstance(text, str) else " > ".join(text)
     short = whole
-    if len(whole) > LONGEST_NAME and not number:
+    if len(whole) > LONGEST_NAME and not number and column.name not in SENTENCES:
         short = shortened(text, LONGEST_NAME) if isinstance(text, str) else shortened_stack(text, LONGEST_NAME)
     exact = value if number or (isinstance(value, (int, float)) and not isinstance(value, bool)) else None
     return {

@@ -14,6 +14,7 @@ from traceanalyzer.report.material import Ask, Material
 from traceanalyzer.report.page import Head, Lead, card_anchor, cost_of, page
 from traceanalyzer.report.privacy import Privacy, Pseudonyms, names_of
 from traceanalyzer.report.sections import SECTIONS
+from traceanalyzer.report.summary import markdown, summary
 from traceanalyzer.units import Unit, counted, format_value
 from traceanalyzer.version import __version__
 
@@ -92,17 +93,20 @@ class Report:
             left_out=self._privacy.left_out.sentences(),
         )
 
-    def written(self, form: str) -> str:
-        """The report in a format: html, markdown or json. Raises `UsageError` for another one."""
-        forms = {"html": lambda: self.html}
-        if form not in forms:
-            raise UsageError(f"no format {form!r} of a report; there are {', '.join(forms)}")
-        return forms[form]()
-
     @cached_property
     def html(self) -> str:
         """The page: one file, which fetches nothing."""
         return page(self.head, self.sections)
+
+    @cached_property
+    def markdown(self) -> str:
+        """The report in short, for an issue or a pull request."""
+        return markdown(self.head, self.material)
+
+    @cached_property
+    def summary(self) -> Answer:
+        """The report in short, for a program."""
+        return summary(self.material)
 
 
 def _headline(verdicts: list[dict[str, Any]]) -> str:

@@ -33,7 +33,11 @@
     modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"], displayModeBar: "hover",
   };
   const draw = (figure) => {
-    if (drawn.has(figure) || !window.Plotly) return;
+    if (drawn.has(figure)) return;
+    if (!window.Plotly) { /* it is still being unpacked */
+      if (window.unpacked) window.unpacked.then(() => window.Plotly && draw(figure));
+      return;
+    }
     const plot = figure.querySelector(".plot");
     const { traces, layout } = JSON.parse(figure.querySelector("script").textContent);
     drawn.set(figure, layout);
