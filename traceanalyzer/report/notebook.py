@@ -1,7 +1,5 @@
-"""Answers in notebooks: findings, figures and tables in a frame of their own, which needs no server and no extension."""
+"""Answers in notebooks: findings, figures and tables in a frame of their own, without a server or an extension."""
 
-import base64
-import gzip
 import html
 
 from traceanalyzer.passes.answer import Answer
@@ -18,7 +16,7 @@ _HEAD, _ROW, _LINE, _MOST_HEIGHT = 130, 30, 26, 900
 def in_notebook(answer: Answer) -> str:
     """HTML of an answer, in a frame that nothing outside can reach, and that reaches nothing outside.
 
-    plotly.js is packed into it where there are figures, since frames share nothing.
+    plotly.js is in it where there are figures, since frames share nothing.
     """
     blocks: list[Block] = []
     if answer.findings:
@@ -32,19 +30,8 @@ def in_notebook(answer: Answer) -> str:
     rows = sum(min(len(frame), MOST_ROWS) * _ROW + _HEAD for frame in frames)
     height = rows + sum(block.height + _HEAD for block in blocks if isinstance(block, Figure))
     height += _LINE * (len(answer.findings) + 2)
-    inside = html.escape(fragment(answer.command, blocks, packed))
+    inside = html.escape(fragment(answer.command, blocks))
     return (
         f'<iframe srcdoc="{inside}" sandbox="allow-scripts" title="traceanalyzer {html.escape(answer.command)}"'
         f' style="width: 100%; height: {min(height, _MOST_HEIGHT)}px; border: 0"></iframe>'
-    )
-
-
-def packed(script: str) -> str:
-    """A script that unpacks another one and runs it: half the size, in a page that is kept in a notebook."""
-    data = base64.b64encode(gzip.compress(script.encode(), mtime=0)).decode()
-    return (
-        f'window.unpacked=(async()=>{{const bytes=Uint8Array.from(atob("{data}"),(c)=>c.charCodeAt(0));'
-        'const stream=new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));'
-        'const text=await new Response(stream).text();const script=document.createElement("script");'
-        "script.textContent=text;document.head.append(script);})();"
     )

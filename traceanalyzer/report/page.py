@@ -1,9 +1,12 @@
 """The report as one HTML file: nothing is fetched, and names are only ever text."""
 
+import base64
 import functools
+import gzip
 import html
 import json
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from itertools import groupby
@@ -75,7 +78,7 @@ def page(head: Head, sections: Sequence[Built]) -> str:
             "name": section.name,
             "title": section.title,
             "short": section.short,
-            "empty": all(isinstance(block, Text) for block in section.blocks),
+            "empty": section.is_missing,
             "blocks": [_block(block, links) for block in section.blocks],
         }
         for section in sections
@@ -85,17 +88,16 @@ def page(head: Head, sections: Sequence[Built]) -> str:
         page={
             **{name: getattr(head, name) for name in Head.__slots__},
             "sections": shown,
-            "has_figures": has_figures,
             "css": _inlined(_asset("page.css")),
             "js": _inlined(_asset("page.js")),
-            "plotly": _inlined(_asset("plotly-cartesian.min.js")) if has_figures else "",
+            "plotly": _drawing() if has_figures else "",
         }
     )
     return rendered
 
 
-def fragment(title: str, blocks: Sequence[Block], packed: Callable[[str], str]) -> str:
-    """A small page of some blocks; `packed` makes a shorter script of a long one."""
+def fragment(title: str, blocks: Sequence[Block]) -> str:
+    """A small page of some blocks."""
     links = _Links([Built("answer", title, title, blocks)])
     has_figures = any(isinstance(block, Figure) for block in blocks)
     rendered: str = _template("fragment.html").render(
@@ -104,7 +106,7 @@ def fragment(title: str, blocks: Sequence[Block], packed: Callable[[str], str]) 
             "blocks": [_block(block, links) for block in blocks],
             "css": _inlined(_asset("page.css")),
             "js": _inlined(_asset("page.js")),
-            "plotly": _inlined(packed(_asset("plotly-cartesian.min.js"))) if has_figures else "",
+            "plotly": _drawing() if has_figures else "",
         }
     )
     return rendered
@@ -244,8 +246,7 @@ def _(block: Table, links: _Links) -> dict[str, Any]:
         "anchor": block.anchor,
         "question": answer.command,
         "name": block.name,
-        "title": block.title or frame.spec.meaning.split(";")[0].split(":")[0].rstrip("."),
-        "meaning": frame.spec.meaning,
+        **_titles(block),
         "command": block.command,
         "folded": block.folded,
         "count": len(places),
@@ -257,6 +258,7 @@ def _(block: Table, links: _Links) -> dict[str, Any]:
                 "heading": heading(column),
                 "meaning": column.meaning,
                 "is_number": numbers[column.name],
+                "is_sentence": column.name in SENTENCES,
             }
             for column in columns
         ],
@@ -268,6 +270,15 @@ def _(block: Table, links: _Links) -> dict[str, Any]:
             for k, place in enumerate(places)
         ],
     }
+
+
+def _titles(block: Table) -> dict[str, str]:
+    """Title of a table, and what else is to say of it: the parts of its meaning."""
+    meaning = block.frame.spec.meaning
+    if block.title is not None:
+        return {"title": block.title, "meaning": meaning}
+    title, _, rest = re.sub(r"[;:] ", "\0", meaning, count=1).partition("\0")
+    return {"title": title.rstrip("."), "meaning": rest[:1].upper() + rest[1:]}
 
 
 def _more(shown: int, frame: Frame, command: str) -> str | None:
@@ -344,6 +355,18 @@ def _environment() -> Any:
 
 def _template(name: str) -> Any:
     return _environment().get_template(name)
+
+
+@functools.cache
+def _drawing() -> Any:
+    """A script that unpacks plotly.js and runs it: less than half the size of plotly.js itself."""
+    data = base64.b64encode(gzip.compress(_asset("plotly-cartesian.min.js").encode(), mtime=0)).decode()
+    return _inlined(
+        f'window.unpacked=(async()=>{{const bytes=Uint8Array.from(atob("{data}"),(c)=>c.charCodeAt(0));'
+        'const stream=new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));'
+        'const text=await new Response(stream).text();const script=document.createElement("script");'
+        "script.textContent=text;document.head.append(script);})();"
+    )
 
 
 def _inlined(text: str) -> Any:

@@ -34,26 +34,33 @@
   };
   const draw = (figure) => {
     if (drawn.has(figure)) return;
-    if (!window.Plotly) { /* it is still being unpacked */
-      if (window.unpacked) window.unpacked.then(() => window.Plotly && draw(figure));
-      return;
-    }
+    if (!window.Plotly) return; /* it is being unpacked */
     const plot = figure.querySelector(".plot");
     const { traces, layout } = JSON.parse(figure.querySelector("script").textContent);
     drawn.set(figure, layout);
     Plotly.newPlot(plot, traces, themed(layout), config);
   };
   const figures = all(".figure");
+  const seen = new Set();
+  const show = (figure) => { seen.add(figure); draw(figure); };
+  if (window.unpacked) {
+    window.unpacked.then(
+      () => seen.forEach(draw),
+      () => figures.forEach((figure) => {
+        figure.querySelector(".plot").textContent = "Figures need a browser of 2023 or newer.";
+      }),
+    );
+  }
   if ("IntersectionObserver" in window) {
     const near = new IntersectionObserver(
       (entries) => entries.forEach((entry) => {
-        if (entry.isIntersecting) { near.unobserve(entry.target); draw(entry.target); }
+        if (entry.isIntersecting) { near.unobserve(entry.target); show(entry.target); }
       }),
       { rootMargin: "500px" },
     );
     figures.forEach((figure) => near.observe(figure));
   } else {
-    figures.forEach(draw);
+    figures.forEach(show);
   }
   const redraw = () => drawn.forEach((layout, figure) => Plotly.relayout(figure.querySelector(".plot"), themed(layout)));
 

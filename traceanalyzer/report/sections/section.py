@@ -67,9 +67,11 @@ def findings_of(material: Material, answer: Answer, table: str | None) -> Iterat
         yield Findings(answer.findings, material.command(answer.command), anchor)
 
 
-def table_of(material: Material, answer: Answer, name: str, *, folded: bool = False, most: int = 50) -> Table:
+def table_of(
+    material: Material, answer: Answer, name: str, title: str | None = None, *, folded: bool = False, most: int = 50
+) -> Table:
     """A table of an answer, beside the command that prints it."""
-    return Table(answer, name, command_of(material, answer, name), most=most, folded=folded)
+    return Table(answer, name, command_of(material, answer, name), title, most=most, folded=folded)
 
 
 def command_of(material: Material, answer: Answer, name: str) -> str:
