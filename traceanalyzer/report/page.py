@@ -39,6 +39,14 @@ MOST_TOTALS = 200
 """Rows of totals, which commands never cut: of a job with more ranks the figures and the command tell the rest."""
 MOST_FINDINGS = 8
 """Sentences that are shown at once; the others on demand."""
+_NAMES = frozenset(
+    {
+        *("kernel", "family", "op", "operation", "module", "range", "metric", "reading", "blame", "cause", "category"),
+        *("part", "verdict", "question", "check", "code", "fact", "class"),
+    }
+)
+"""Columns that say what a row is about: they come first, since a page has no line beneath a row."""
+_NULLS = {"class": "not known", "blame": "(no code of yours)"}
 _TEMPLATES = frozenset({"hovertemplate", "texttemplate"})
 _ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
@@ -148,8 +156,11 @@ class _Links:
             self.wanted.setdefault(anchor, set()).add(place)
 
     def _place(self, anchor: str, row: dict[str, Any]) -> int | None:
-        columns = self._frames[anchor].columns
-        if not row or not set(row) <= set(columns):
+        frame = self._frames[anchor]
+        columns = frame.columns
+        if not row:
+            return 0 if len(frame) == 1 else None
+        if not set(row) <= set(columns):
             return None
         wanted = tuple(row.values())
         cells = zip(*(columns[name] for name in row), strict=True)
@@ -238,8 +249,8 @@ def _(block: Table, links: _Links) -> dict[str, Any]:
     most = block.most if frame.spec.cut else max(MOST_TOTALS, block.most)
     places = sorted({*range(min(most, len(frame))), *links.wanted.get(block.anchor, ())})
     part = Frame(frame.spec, {name: [values[k] for k in places] for name, values in frame.columns.items()})
-    columns = columns_shown(answer, frame, part)
-    nulls = view_of(answer).nulls
+    columns = sorted(columns_shown(answer, frame, part), key=lambda column: column.name not in _NAMES)
+    nulls = _NULLS | view_of(answer).nulls
     numbers = {column.name: is_number(part, column) for column in columns}
     return {
         "kind": "table",
