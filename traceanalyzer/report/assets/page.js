@@ -74,7 +74,10 @@
   dark.addEventListener("change", () => { name(); redraw(); });
 
   /* Tables: sorted by their headings, searched by a field. */
-  const keyOf = (cell) => (cell.dataset.v === undefined ? null : Number(cell.dataset.v));
+  const keyOf = (cell) => {
+    const value = cell.dataset.v === undefined ? NaN : Number(cell.dataset.v);
+    return Number.isNaN(value) ? null : value;
+  };
   const compare = (a, b) => {
     const [x, y] = [keyOf(a), keyOf(b)];
     if (x !== null && y !== null) return x - y;
@@ -131,8 +134,9 @@
   }
 
   /* A link into something folded opens it. */
+  const hash = () => { try { return decodeURIComponent(location.hash.slice(1)); } catch { return ""; /* a stray % */ } };
   const open = () => {
-    const target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const target = document.getElementById(hash());
     if (!target) return;
     for (let at = target; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;
     target.scrollIntoView({ block: target.tagName === "TR" ? "center" : "start" });
