@@ -102,11 +102,11 @@ class Report:
 
     def _headline(self, verdicts: list[dict[str, Any]]) -> str:
         """The first verdict; without a timeline what the files tell all the same."""
-        titles = [row["title"] for row in verdicts]
         if not self.material.has_timeline:
-            beside = [self.material.answer(question).findings for question in _BESIDE_TIMELINES]
-            titles = [finding.text for findings in beside for finding in findings] + titles
-        title: str = titles[0] if titles else "nothing was recorded that a verdict could be made from"
+            for question in _BESIDE_TIMELINES:
+                if findings := self.material.answer(question).findings:
+                    return findings[0].text  # it may begin with a name
+        title: str = verdicts[0]["title"] if verdicts else "nothing was recorded that a verdict could be made from"
         return title[:1].upper() + title[1:]
 
     @cached_property
