@@ -2,7 +2,8 @@
 
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -63,6 +64,7 @@ class TraceSet:
         self._warnings = warnings
         self.path = path
         self._remake = remake  # makes the store anew, where it is a cached one
+        self._memo: dict[Hashable, object] = {}  # what questions worked out that others ask for again
 
     @classmethod
     def of_files(cls, paths: Sequence[str | Path], *, progress: "Progress | None" = None) -> "TraceSet":
@@ -270,7 +272,7 @@ class TraceSet:
         return shlex.join(["--db", str(self.path)]) if inputs is None else inputs
 
     def _scope(self, selection: Selection, *, every_source: bool) -> Scope:
-        return resolve(self._connection, selection, every_source=every_source)
+        return replace(resolve(self._connection, selection, every_source=every_source), memo=self._memo)
 
     def _answer(
         self, compute: Callable[[Scope], Answer], selection: dict[str, object], *, every_source: bool
@@ -287,6 +289,7 @@ class TraceSet:
             if self._remake is not None and not isinstance(error, duckdb.OutOfMemoryException):
                 remake, self._remake = self._remake, None
                 self._connection.close()
+                self._memo = {}
                 remake()
                 self._connection = open_to_read(self.path)
                 return self._answer(compute, selection, every_source=every_source)

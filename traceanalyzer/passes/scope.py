@@ -1,8 +1,9 @@
 """Which captures and devices a question is about, and the names behind the numbers."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar, cast
 
 import duckdb
 
@@ -11,6 +12,8 @@ from traceanalyzer.passes.selection import Selection
 from traceanalyzer.schema.kinds import EventKind, Severity
 from traceanalyzer.store.database import first_row
 from traceanalyzer.units import counted
+
+Known = TypeVar("Known")
 
 TIMELINES = ("torch", "nsys")
 """Sources that record what ran when, so that two of one rank tell the same."""
@@ -44,6 +47,9 @@ class Scope:
     devices: tuple[DeviceOfCapture, ...]
     warnings: list[str] = field(default_factory=list)
     _held: dict[tuple[str, int], bool] = field(default_factory=dict)
+    memo: dict[Hashable, object] = field(default_factory=dict)
+    """What was worked out of this store already, and is asked for again by other questions: by its name and all that it
+    depends on. Small things only: memory is bounded."""
 
     def holds(self, table: str, capture: int, condition: str = "true") -> bool:
         """Whether a table of the store has a row of a capture, for which a condition holds: asked once."""
@@ -52,6 +58,12 @@ class Scope:
             query = f"SELECT 1 FROM stored.{key[0]} LIMIT 1"
             self._held[key] = first_row(self.connection.execute(query, [capture])) is not None
         return self._held[key]
+
+    def once(self, key: Hashable, work_out: Callable[[], Known]) -> Known:
+        """What `work_out` gives, or gave before under the key, which names it and all that it depends on."""
+        if key not in self.memo:
+            self.memo[key] = work_out()
+        return cast("Known", self.memo[key])
 
     def numbers(self) -> str:
         """The selected captures as a list for SQL."""

@@ -39,11 +39,9 @@ MOST_TOTALS = 200
 """Rows of totals, which commands never cut: of a job with more ranks the figures and the command tell the rest."""
 MOST_FINDINGS = 8
 """Sentences that are shown at once; the others on demand."""
-_NAMES = frozenset(
-    {
-        *("kernel", "family", "op", "operation", "module", "range", "metric", "reading", "blame", "cause", "category"),
-        *("part", "verdict", "question", "check", "code", "fact", "class"),
-    }
+_NAMES = (
+    *("kernel", "family", "op", "operation", "module", "range", "metric", "reading", "blame", "cause", "category"),
+    *("part", "verdict", "question", "check", "code", "fact", "class"),
 )
 """Columns that say what a row is about: they come first, since a page has no line beneath a row."""
 _NULLS = {"class": "not known", "blame": "(no code of yours)"}
@@ -249,7 +247,7 @@ def _(block: Table, links: _Links) -> dict[str, Any]:
     most = block.most if frame.spec.cut else max(MOST_TOTALS, block.most)
     places = sorted({*range(min(most, len(frame))), *links.wanted.get(block.anchor, ())})
     part = Frame(frame.spec, {name: [values[k] for k in places] for name, values in frame.columns.items()})
-    columns = sorted(columns_shown(answer, frame, part), key=lambda column: column.name not in _NAMES)
+    columns = sorted(columns_shown(answer, frame, part), key=_place)
     nulls = _NULLS | view_of(answer).nulls
     numbers = {column.name: is_number(part, column) for column in columns}
     return {
@@ -283,12 +281,16 @@ def _(block: Table, links: _Links) -> dict[str, Any]:
     }
 
 
+def _place(column: Column) -> int:
+    return _NAMES.index(column.name) if column.name in _NAMES else len(_NAMES)
+
+
 def _titles(block: Table) -> dict[str, str]:
     """Title of a table, and what else is to say of it: the parts of its meaning."""
     meaning = block.frame.spec.meaning
     if block.title is not None:
         return {"title": block.title, "meaning": meaning}
-    title, _, rest = re.sub(r"[;:] ", "\0", meaning, count=1).partition("\0")
+    title, _, rest = re.sub(r"; |(?<=.{20}): ", "\0", meaning, count=1).partition("\0")
     return {"title": title.rstrip("."), "meaning": rest[:1].upper() + rest[1:]}
 
 

@@ -12,6 +12,7 @@ from traceanalyzer.passes.communication.matching import BY_NAME, Matches, match
 from traceanalyzer.passes.communication.operations import load_communication
 from traceanalyzer.passes.communication.waits import Waits, find_waits
 from traceanalyzer.passes.scope import Scope, by_run, resolve
+from traceanalyzer.passes.selection import Selection
 
 Ints = NDArray[np.int64]
 FEW = 8
@@ -44,12 +45,17 @@ class RankCommunication:
 
 
 def communication_of(scope: Scope) -> RankCommunication:
-    """Communication of every rank of a run, whatever ranks, devices and steps are selected: waits of one rank follow
+    """Communication of every rank of a run, whatever part of it is selected: waits of one rank follow
     from the starts of the others. The scope is of one run, as `by_run` makes them.
     """
     selection = scope.selection
     run = scope.runs[0] if scope.runs else None
-    everyone = resolve(scope.connection, replace(selection, run=run, ranks=None, device=None))
+    whole = Selection(run=run, source=selection.source, align=selection.align)
+    return scope.once(("communication", whole), lambda: _communication(resolve(scope.connection, whole)))
+
+
+def _communication(everyone: Scope) -> RankCommunication:
+    selection = everyone.selection
     matches = match(load_communication(everyone))
     of = matches.communication
     ranks = sorted({d.rank for d in everyone.devices if d.rank is not None} | set(of.rank[of.rank >= 0].tolist()))
