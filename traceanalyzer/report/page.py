@@ -321,7 +321,7 @@ def cost_of(row: dict[str, Any]) -> str:
     """The cost of a verdict in words."""
     if row["cost_ns"] is None:
         return "a risk"
-    return format_value(row["cost_ns"], Unit.NS) + " a step" if row["cost_ns"] else "no cost"
+    return format_value(row["cost_ns"], Unit.NS) + " a step" if row["cost_ns"] else "no loss"
 
 
 def card_anchor(row: dict[str, Any]) -> str:

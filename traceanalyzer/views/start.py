@@ -9,6 +9,7 @@ VIEWS = {
         unless_empty=frozenset({"next", "environment"}),
         is_card=True,
         hints=(
+            ("traceanalyzer report -o report.html", "all of this and more in one page to pass around"),
             ("traceanalyzer gaps", "why the GPUs were idle, down to the line of Python"),
             (
                 "traceanalyzer checkup --table charges",

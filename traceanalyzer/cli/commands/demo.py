@@ -91,6 +91,7 @@ def _commands(jobs: list[Path]) -> list[tuple[str, str]]:
     return [
         (f"{program} gaps --table gaps --top 5 {first}", f"the five longest gaps of {jobs[0].name}"),
         (f"{program} ingest {last} && {program} steps", f"a store in {_STORE}, and the steps of {jobs[-1].name}"),
+        (f"{program} report -o report.html {first}", f"everything about {jobs[0].name} in one page"),
         (f"{program} gaps YOUR_TRACE", "your own: a trace of torch.profiler, or an nsys export to SQLite"),
     ]
 

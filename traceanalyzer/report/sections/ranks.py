@@ -11,7 +11,10 @@ def blocks(material: Material) -> Iterator[Block]:
     """Ranks, stragglers and efficiency; collectives, clocks and bandwidth."""
     if len(material.ranks) > 1:
         yield from whole_answer(material, "imbalance", tables=("efficiency", "stragglers", "ranks"), folded=("excess",))
-    yield from whole_answer(material, "collectives", tables=("clocks", "bandwidth"), folded=("collectives", "links"))
+    if len(material.answer("collectives").tables["collectives"]):
+        yield from whole_answer(
+            material, "collectives", tables=("clocks", "bandwidth"), folded=("collectives", "links")
+        )
 
 
 SECTION = Section(
