@@ -10,7 +10,7 @@ from traceanalyzer.cli.options import PATH, Asked, question_options
 
 
 @click.command("export")
-@click.argument("target", type=PATH, required=False, metavar="FOLDER|FILE")
+@click.argument("target", type=PATH, required=False, metavar="[FOLDER|FILE]")
 @click.option(
     "--perfetto",
     "timeline",
