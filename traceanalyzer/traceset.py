@@ -218,14 +218,31 @@ class TraceSet:
         from traceanalyzer.export.tables import export
 
         # After `sql` the engine refuses to write files for as long as this store is open.
-        if is_locked(self._connection):
-            self._connection.close()
-            self._connection = open_to_read(self.path)
+        self._unlock()
         return self._answer(
             lambda scope: export(scope, Path(target), tables=tables, form=form, force=force),
             selection,
             every_source=False,
         )
+
+    def export_timeline(self, target: str | Path, *, force: bool = False, **selection: object) -> Answer:
+        """Write one aligned timeline of all selected ranks, for Perfetto and chrome://tracing: table `files`.
+
+        `target` is gzipped where its name ends in .gz. Raises `UsageError` and `ExportError`, as
+        `traceanalyzer.export.timeline.write.export_timeline` tells.
+        """
+        from traceanalyzer.export.timeline.write import export_timeline
+
+        self._unlock()
+        return self._answer(
+            lambda scope: export_timeline(scope, Path(target), force=force), selection, every_source=False
+        )
+
+    def _unlock(self) -> None:
+        """Opens the store anew where `sql` has locked the engine's settings."""
+        if is_locked(self._connection):
+            self._connection.close()
+            self._connection = open_to_read(self.path)
 
     def report(
         self,

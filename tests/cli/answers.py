@@ -117,6 +117,7 @@ ANSWERS = {
     "kernels": lambda: plain("kernels", "kernels", "operations"),
     "streams": lambda: plain("streams", "streams", "overlap", "concurrency"),
     "export": lambda: plain("export", "files"),
+    "export_timeline": lambda: plain("export", "files"),
     "launches": lambda: plain("launches", "launches", "queues", "depth"),
     "throughput": lambda: plain("throughput", "kernels", "rollup"),
     "collectives": lambda: plain("collectives", "collectives", "clocks", "bandwidth", "links"),

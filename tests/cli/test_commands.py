@@ -178,6 +178,33 @@ def test_export_hands_on_target_tables_and_selection(call, fake):
     assert fake[-2] == ("of_files", ((Path("a.json"),),), {})
 
 
+def test_a_timeline_takes_traces_only(call, fake):
+    assert call("export", "--perfetto", "t.json.gz", "a.json", "b.json", "--align", "utc", "--force").code == 0
+    assert fake[-2] == ("of_files", ((Path("a.json"), Path("b.json")),), {})
+    name, arguments, keywords = fake[-1]
+    assert (name, arguments, keywords["align"], keywords["force"]) == (
+        "export_timeline",
+        (Path("t.json.gz"),),
+        "utc",
+        True,
+    )
+    assert call("export", "--perfetto", "t.json").code == 0
+    assert fake[-2] == ("open", (None,), {})
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--perfetto", "t.json", "--table", "gaps"), "--table and --format are about files of tables"),
+        (("--perfetto", "t.json", "--format", "arrow"), "--table and --format are about files of tables"),
+        ((), "give FOLDER|FILE for tables, or --perfetto FILE"),
+    ],
+)
+def test_a_timeline_and_tables_are_not_mixed(call, fake, words, said):
+    done = call("export", *words)
+    assert done.code == 2 and said in done.err and done.err.count("\n") == 1 and not fake
+
+
 def test_ingest_hands_on_files_store_and_options(call, fake):
     assert call("ingest", "a", "b", "--db", "s.duckdb", "--run", "r", "--keep-environment").code == 0
     name, (paths, store), keywords = fake[-1]

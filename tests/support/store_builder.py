@@ -175,6 +175,7 @@ MAY_BE_NULL = (
     "destination_memory",
     "copy_kind",
     "process",
+    "stream",
     "bytes",
     *GEOMETRY,
 )

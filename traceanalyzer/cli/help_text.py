@@ -47,5 +47,5 @@ Ranks:
 Data:
   info    What was captured, and which questions it can answer.
   sql     Ask the store in SQL; nothing is changed.
-  export  Write tables and results as Parquet or Arrow files.
+  export  Write tables as Parquet or Arrow files, or a timeline for Perfetto.
 """

@@ -1,6 +1,5 @@
 """Which tables are exported, what of them, and to which files; each file is seen whole or not at all."""
 
-import os
 import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -9,6 +8,7 @@ import duckdb
 
 from traceanalyzer.errors import ExportError, UsageError
 from traceanalyzer.export.formats import FORMATS, Content, Format
+from traceanalyzer.export.placing import placed, refuse_to_replace
 from traceanalyzer.passes.answer import Answer, Frame, TableSpec
 from traceanalyzer.passes.results import OFFERED, RESULTS, no_table, offer, results
 from traceanalyzer.passes.scope import Scope
@@ -31,7 +31,7 @@ FILES = TableSpec(
 )
 
 _PRINTED = {".csv": "csv", ".json": "json", ".md": "markdown"}
-_OTHER_FORMATS = {
+OTHER_FORMATS = {
     *(*_PRINTED, ".tsv", ".txt", ".jsonl", ".ndjson", ".xml", ".yaml", ".html", ".xlsx", ".xls", ".ods", ".feather"),
     *(".ipc", ".orc", ".avro", ".pq", ".h5", ".hdf5", ".npy", ".npz", ".pkl", ".pickle", ".db", ".duckdb", ".sqlite"),
     *(".gz", ".zip", ".zst", ".tar"),
@@ -55,8 +55,7 @@ def export(
     if unknown := [name for name in chosen if name not in TABLE_BY_NAME and name not in RESULTS]:
         raise UsageError(no_table(unknown))
     kind, files = _files(target, chosen, form)
-    if not force and (there := [str(file) for file in files.values() if file.exists()]):
-        raise UsageError(f"{', '.join(there[:3])}{' ...' if len(there) > 3 else ''}: exists; --force replaces it")
+    refuse_to_replace(list(files.values()), force)
     offered = results(scope, [name for name in chosen if name in OFFERED])
     for name, frame in offered.items():
         offer(scope.connection, name, frame)
@@ -73,7 +72,7 @@ def _files(target: Path, tables: list[str], form: str | None) -> tuple[Format, d
         raise UsageError(f"no format {form!r}; there are {', '.join(FORMATS)}")
     by_suffix = {each.suffix: each for each in FORMATS.values()}
     suffix = target.suffix.lower()
-    if suffix in _OTHER_FORMATS and not target.is_dir():
+    if suffix in OTHER_FORMATS and not target.is_dir():
         raise UsageError(f"{target}: {_refused(target, tables, by_suffix)}")
     if suffix in by_suffix and not target.is_dir():
         kind = by_suffix[suffix]
@@ -131,15 +130,8 @@ def _condition(scope: Scope, table: Table) -> str:
 
 
 def _write(connection: duckdb.DuckDBPyConnection, kind: Format, content: Content, file: Path) -> int:
-    """Write under a temporary name and put the whole file in place."""
-    temporary = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        rows = kind.write(connection, content, temporary)
-        temporary.replace(file)
+        with placed(file) as temporary:
+            return kind.write(connection, content, temporary)
     except duckdb.Error as error:
         raise ExportError(f"{file}: cannot be written: {one_line(error)}") from error
-    except OSError as error:
-        raise ExportError(f"{file}: cannot be written ({error.strerror or error})") from error
-    finally:
-        temporary.unlink(missing_ok=True)
-    return rows

@@ -49,5 +49,5 @@ COMMANDS = (
     Entry("scaling", "Ranks", "How well throughput grows with the ranks, and what is lost."),
     Entry("info", "Data", "What was captured, and which questions it can answer."),
     Entry("sql", "Data", "Ask the store in SQL; nothing is changed."),
-    Entry("export", "Data", "Write tables and results as Parquet or Arrow files."),
+    Entry("export", "Data", "Write tables as Parquet or Arrow files, or a timeline for Perfetto."),
 )

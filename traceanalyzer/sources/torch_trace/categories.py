@@ -3,6 +3,7 @@
 import re
 
 from traceanalyzer.schema.kinds import CopyKind, EventKind, MemoryKind, OpKind
+from traceanalyzer.schema.timeline_file import CATEGORY_OF_OPERATION, OWN_KINDS
 
 OPERATION_KINDS = {
     "kernel": OpKind.KERNEL,
@@ -11,6 +12,7 @@ OPERATION_KINDS = {
     "memcpy": OpKind.MEMCPY,
     "gpu_memset": OpKind.MEMSET,
     "memset": OpKind.MEMSET,
+    CATEGORY_OF_OPERATION[OpKind.GRAPH]: OpKind.GRAPH,
 }
 
 CALL_CATEGORIES = (
@@ -33,6 +35,7 @@ EVENT_KINDS = {
     "operator": EventKind.OPERATOR,
     "user_annotation": EventKind.RANGE,
     "python_function": EventKind.PYTHON_FRAME,
+    **OWN_KINDS,
 }
 
 DEVICE_ROW_KINDS = {

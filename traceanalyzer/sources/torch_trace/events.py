@@ -22,6 +22,7 @@ from traceanalyzer.sources.torch_trace.records import (
     OperatorArguments,
 )
 from traceanalyzer.sources.torch_trace.rows import Identity, Index, Rows
+from traceanalyzer.sources.torch_trace.timeline_header import TimelineHeader
 
 Times = NDArray[np.int64]
 _NAMED_KINDS = (EventKind.OPERATOR, EventKind.RANGE, EventKind.PYTHON_FRAME)
@@ -45,10 +46,14 @@ class ThreadEvents:
         self._is_module = PerText(sink.texts, lambda name: name.startswith("nn.Module"), np.bool_)
         self._overhead: list[dict[str, Values]] = []
         self._next = 0
+        self.header: TimelineHeader | None = None
+        """Of an aligned timeline: its processes have their own overhead."""
 
     def add(self, rows: Rows, kinds: NDArray[np.uint8], start: Times, end: Times) -> None:
         """Takes calls, operators, annotations and frames in the order of the file."""
         processes, threads = rows.processes(self._identities), rows.threads(self._identities)
+        if self.header is not None:
+            threads = self.header.threads(threads)
         names = rows.names(self._sink.texts)
         columns: dict[str, Values] = {
             "process": np.ma.MaskedArray(processes, processes == ABSENT),
@@ -145,8 +150,11 @@ class ThreadEvents:
         self._write_plain(rows, EventKind.MARK, instants, instants, None)
 
     def add_overhead(self, rows: Rows, start: Times, end: Times) -> None:
-        """Takes the profiler's own cost. It names no process: that is known only at the end."""
-        self._overhead.append(self._plain(rows, EventKind.OVERHEAD, start, end))
+        """Takes the profiler's own cost. But for timelines it names no process: that is known only at the end."""
+        columns = self._plain(rows, EventKind.OVERHEAD, start, end)
+        if self.header is not None:
+            columns["process"] = self.header.recorded(rows.processes(self._identities))
+        self._overhead.append(columns)
 
     def _write_plain(
         self, rows: Rows, kind: EventKind, start: Times, end: Times, arguments: NDArray[np.int32] | None
@@ -168,7 +176,7 @@ class ThreadEvents:
     def finish(self, process: int | None) -> None:
         """Writes what waited for the end: overhead, with the process that was profiled where it is the only one."""
         for columns in self._overhead:
-            if process is not None:
+            if process is not None and self.header is None:
                 columns["process"] = np.full(len(columns["start_ns"]), process, np.int64)
             self._write(columns)
         self._overhead = []

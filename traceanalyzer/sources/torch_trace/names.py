@@ -4,10 +4,12 @@ from collections import defaultdict
 
 import numpy as np
 
+from traceanalyzer.schema.kinds import RankSource
 from traceanalyzer.schema.sink import Sink, Values
 from traceanalyzer.sources.torch_trace.columns import Identities
 from traceanalyzer.sources.torch_trace.records import ABSENT, NameArguments
 from traceanalyzer.sources.torch_trace.rows import Rows
+from traceanalyzer.sources.torch_trace.timeline_header import TimelineHeader
 
 
 class Names:
@@ -39,17 +41,25 @@ class Names:
     def _text(self, number: int) -> str:
         return next((text for text, own in self.identities.texts.items() if own == number), "")
 
-    def write(self, sink: Sink, threads: set[tuple[int, int]]) -> None:
-        """Writes the processes and threads that have events."""
+    def write(self, sink: Sink, threads: set[tuple[int, int]], header: TimelineHeader | None) -> None:
+        """Writes the processes and threads that have events; of an aligned timeline all processes, with their ranks."""
         rows = sorted((p, t) for p, t in threads if p != ABSENT)
-        processes = sorted({p for p, _t in rows})
+        known = header.ranks if header is not None else {}
+        processes = sorted({p for p, _t in rows} | known.keys())
         if processes:
-            names = [self.of_process(p) or None for p in processes]
-            sink.write("processes", {"process": np.array(processes), "name": sink.texts.codes(names, len(names))})
+            names = [(header.names.get(p) if header and p in known else self.of_process(p)) or None for p in processes]
+            columns: dict[str, Values] = {"process": np.array(processes), "name": sink.texts.codes(names, len(names))}
+            if any(rank is not None for rank in known.values()):
+                ranks = [known.get(p) for p in processes]
+                none = np.array([rank is None for rank in ranks], np.bool_)
+                columns["rank"] = np.ma.MaskedArray(np.array([rank or 0 for rank in ranks], np.int32), none)
+                source = np.full(len(ranks), int(RankSource.METADATA), np.uint8)
+                columns["rank_source"] = np.ma.MaskedArray(source, none)
+            sink.write("processes", columns)
         rows = [(p, t) for p, t in rows if t != ABSENT]
         if rows:
             texts = [", ".join(self._threads.get(row, ())) or self._text(row[1]) or None for row in rows]
-            columns: dict[str, Values] = {
+            columns = {
                 "process": np.array([p for p, _t in rows]),
                 "thread": np.array([t for _p, t in rows]),
                 "name": sink.texts.codes(texts, len(texts)),

@@ -9,8 +9,9 @@ from traceanalyzer.schema.sink import Sink, Values
 from traceanalyzer.sources.torch_trace.categories import copy_of, is_host_to_host, set_memory_of
 from traceanalyzer.sources.torch_trace.collectives import Collectives
 from traceanalyzer.sources.torch_trace.columns import either, integers, narrow, unless, with_values
-from traceanalyzer.sources.torch_trace.records import OperationArguments
+from traceanalyzer.sources.torch_trace.records import ABSENT, OperationArguments
 from traceanalyzer.sources.torch_trace.rows import Arguments, MaskedIntegers, Rows
+from traceanalyzer.sources.torch_trace.timeline_header import TimelineHeader
 
 _AXES = ("x", "y", "z")
 
@@ -25,6 +26,8 @@ class Operations:
         self._collectives = collectives
         self._held = HeldBatches(path)
         self._copies: dict[str, tuple[int, int, int]] = {}
+        self.header: TimelineHeader | None = None
+        """Of an aligned timeline: it says which process launched what."""
         self._has_external_ids = False
         self._external_ids_are_operators = False
 
@@ -78,6 +81,8 @@ class Operations:
         columns["occupancy_pct"] = np.ma.MaskedArray(occupancy, ~(occupancy > 0))
         columns |= _extents("grid", arguments) | _extents("block", arguments)
         columns |= self._copy_columns(rows, columns["kind"])
+        if self.header is not None:
+            columns["process"] = self.header.launched_by(integers(rows.process_ids()).filled(ABSENT))
         self._look_at_external_ids(columns)
         with_collective = arguments.having("collective")
         if len(with_collective):
@@ -93,11 +98,12 @@ class Operations:
         self._external_ids_are_operators |= bool(differs.any())
 
     def _copy_columns(self, rows: Rows, kinds: NDArray[np.uint8]) -> dict[str, Values]:
-        if (kinds == OpKind.KERNEL).all():
+        copied = (kinds == OpKind.MEMCPY) | (kinds == OpKind.MEMSET)
+        if not copied.any():
             return {}
         known = self._copies
         values = np.full((len(rows), 3), -1, np.int64)
-        copies = np.flatnonzero(kinds != OpKind.KERNEL)
+        copies = np.flatnonzero(copied)
         names = rows.take(copies).name_texts()
         for name, kind in zip(names, kinds[copies].tolist(), strict=True):
             if name not in known:
@@ -118,9 +124,10 @@ class Operations:
         for columns in self._held.take():
             if drop:
                 columns.pop("external_id", None)
-            processes = process_of(columns.get("correlation_id"), len(columns["device"]))
-            if processes is not None:
-                columns["process"] = processes
+            if self.header is None:
+                processes = process_of(columns.get("correlation_id"), len(columns["device"]))
+                if processes is not None:
+                    columns["process"] = processes
             self._sink.write("gpu_ops", columns)
 
 

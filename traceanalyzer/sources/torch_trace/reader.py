@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from traceanalyzer.errors import SourceError, UnknownFormatError
 from traceanalyzer.schema.kinds import EventKind, Severity
 from traceanalyzer.schema.sink import Sink
+from traceanalyzer.schema.timeline_file import DERIVED
 from traceanalyzer.sources.files import TraceFile
 from traceanalyzer.sources.torch_trace.blocks import BLOCK_BYTES, TraceText
 from traceanalyzer.sources.torch_trace.categories import (
@@ -28,7 +29,8 @@ from traceanalyzer.sources.torch_trace.operations import Operations, ProcessOf
 from traceanalyzer.sources.torch_trace.recognise import SCAN_FROM_BYTES
 from traceanalyzer.sources.torch_trace.rows import Rows
 from traceanalyzer.sources.torch_trace.scanner import load_scanner
-from traceanalyzer.sources.torch_trace.uncategorised import Uncategorised
+from traceanalyzer.sources.torch_trace.timeline_header import TimelineHeader
+from traceanalyzer.sources.torch_trace.uncategorised import DERIVED_ROWS, Uncategorised
 
 Times = NDArray[np.int64]
 _FLOWS_AND_COMPLETE = frozenset("stfX")  # flows repeat the correlation and are not read
@@ -46,7 +48,8 @@ class _Class(IntEnum):
     OTHER_DEVICE = 98
     RANGE_PROFILER = 99
     NO_CATEGORY = 100
-    UNKNOWN = 101
+    DERIVED = 101
+    UNKNOWN = 102
 
 
 class _Classes(dict[str, int]):
@@ -66,6 +69,8 @@ def _class_of(category: str) -> int:
         return _Class.DEVICE_ROW + DEVICE_ROW_KINDS[category]
     if category in OTHER_DEVICE_CATEGORIES:
         return _Class.OTHER_DEVICE
+    if category.startswith(DERIVED):
+        return _Class.DERIVED
     known = {
         "overhead": _Class.OVERHEAD,
         "trace": _Class.SPAN,
@@ -100,6 +105,7 @@ class TorchReader:
         self._events = 0
         self._unknown: Counter[str] = Counter()
         self._counts: Counter[_Class] = Counter()
+        self._header: TimelineHeader | None = None
 
     @property
     def scanned_blocks(self) -> int:
@@ -110,12 +116,19 @@ class TorchReader:
         """Reads everything."""
         try:
             for rows in self._text:
+                if not self._events:
+                    self._begin()
                 self._take(rows)
         finally:
             self._text.close()
         if not self._events:
             self._refuse()
         self._finish()
+
+    def _begin(self) -> None:
+        """What stands before the events was read: in an aligned timeline it says whose the processes are."""
+        header = TimelineHeader.of(self._text.metadata)
+        self._header = self._operations.header = self._threads.header = header
 
     def _refuse(self) -> None:
         """No event was found: an empty trace is one that says so in whole."""
@@ -134,6 +147,8 @@ class TorchReader:
         instants = [phases[phase] for phase in _INSTANTS if phase in phases]
         if instants:
             self._take_instants(rows.take(np.sort(np.concatenate(instants))))
+        if "C" in phases and self._header is not None:  # an aligned timeline has its counters from other records
+            self._counts[_Class.DERIVED] += len(phases.pop("C"))
         for phase in phases.keys() - {"", "M", *_INSTANTS, *_FLOWS_AND_COMPLETE}:
             self._unknown[f"phase {phase}"] += len(phases[phase])
         if "X" in phases:
@@ -216,12 +231,15 @@ class TorchReader:
         self._operations.write(process_of)
         self._collectives.write(process_of.only)
         self._threads.finish(process_of.only)
-        self._names.write(self._sink, self._threads.threads)
+        self._names.write(self._sink, self._threads.threads, self._header)
         write_devices(self._sink, self._text.metadata, self._operations.devices)
         self._sink.facts.whole = self._text.whole and self._file.damage is None
         self._sink.facts.several_ranks = self._has_several_processes()
         self._sink.facts.ranges_mark_steps = False  # steps are those of the profiler
-        write_facts(self._sink, self._text.metadata, self._collectives.ranks, self._extent.of_recording())
+        ranks = self._collectives.ranks
+        if self._header is not None:
+            ranks = {self._header.rank} if self._header.rank is not None else set()
+        write_facts(self._sink, self._text.metadata, ranks, self._extent.of_recording())
         self._note_damage()
         self._note_gaps_in_records()
 
@@ -231,6 +249,8 @@ class TorchReader:
 
     def _has_several_processes(self) -> bool:
         """Whether operations may belong to one of several processes (accelerators of other kinds call themselves)."""
+        if self._header is not None:
+            return self._header.several_ranks
         return len(self._threads.calls) > 1 and self._operations.count > 0
 
     def _note_damage(self) -> None:
@@ -269,7 +289,9 @@ class TorchReader:
         for category, count in sorted(self._unknown.items()):
             sentence = f"Events of the unknown category {category[:60]!r} were left out."
             note("unknown_category", sentence, count, Severity.INFO)
-        if self._has_several_processes():
+        if derived := self._counts[_Class.DERIVED]:
+            self._sink.note("derived_rows", DERIVED_ROWS, derived, Severity.INFO)
+        if self._has_several_processes() and self._header is None:
             sentence = (
                 "Several processes made calls to the device; operations belong to the one whose call has their"
                 " correlation, where only one has."

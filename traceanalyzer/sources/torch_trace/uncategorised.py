@@ -12,6 +12,7 @@ from traceanalyzer.sources.torch_trace.names import Names
 from traceanalyzer.sources.torch_trace.rows import Rows
 
 _LEGACY_PROCESS = "CPU functions"
+DERIVED_ROWS = "Rows that the exporter derived from others were left out: they are no records."
 
 
 class Uncategorised:
@@ -37,10 +38,7 @@ class Uncategorised:
         for pid, count in self._others.items():
             name = names.of_process(identities.number(pid))
             if name == "Overlap Analysis":
-                text = (
-                    "Rows that the exporter derived from others (overlap analysis) were left out: they are no records."
-                )
-                sink.note("derived_rows", text, count, Severity.INFO)
+                sink.note("derived_rows", DERIVED_ROWS, count, Severity.INFO)
             elif "hardware" in name.lower() or name == "CUDA functions":
                 text = f"Work of devices that are neither CUDA nor HIP devices ({name}) is not counted as operations."
                 sink.note("other_device", text, count, Severity.INFO)
