@@ -21,9 +21,12 @@
     const text = `${head.join("")}…${tail.join("")}`;
     return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
   };
+  /* plotly.js keeps names of rows in an object, in which `constructor` and the like stand already. */
+  const isOfRows = (trace) => trace.orientation === "h";
+  const asRow = (name) => (typeof name === "string" && name in {} ? `&#${name.charCodeAt(0)};${name.slice(1)}` : name);
   /* Long names of rows leave most of the width to the bars; pointing at a bar tells the whole name. */
   const rowNames = (traces, width) => {
-    const names = [...new Set(traces.flatMap((trace) => (trace.orientation === "h" ? trace.y : [])))];
+    const names = [...new Set(traces.filter(isOfRows).flatMap((trace) => trace.y))];
     const most = Math.max(Math.floor(width / 24), 16);
     const long = names.some((name) => typeof name === "string" && name.length > most);
     return long ? { tickmode: "array", tickvals: names, ticktext: names.map((name) => cut(name, most)) } : {};
@@ -31,7 +34,8 @@
   const themed = ({ traces, layout, plot, legendHeight }) => {
     const { ink, soft, line, back } = look();
     const axis = (given) => ({
-      gridcolor: line, zerolinecolor: line, linecolor: line, tickcolor: line, tickfont: { color: soft }, ...given,
+      gridcolor: line, zerolinecolor: line, linecolor: line, tickcolor: line, tickfont: { color: soft },
+      automargin: true, ...given,
       title: given && given.title ? { ...given.title, font: { color: soft, size: 12 } } : undefined,
     });
     return {
@@ -46,7 +50,7 @@
     };
   };
   const config = {
-    displaylogo: false, responsive: true, showTips: false,
+    displaylogo: false, responsive: true, showTips: false, typesetMath: false,
     modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"], displayModeBar: "hover",
   };
   const draw = (figure) => {
@@ -54,6 +58,7 @@
     if (!window.Plotly) return; /* it is being unpacked */
     const plot = figure.querySelector(".plot");
     const { traces, layout } = JSON.parse(figure.querySelector("script").textContent);
+    traces.filter(isOfRows).forEach((trace) => { trace.y = trace.y.map(asRow); });
     const one = { traces, layout, plot, height: plot.clientHeight, legendHeight: undefined };
     drawn.set(figure, one);
     Plotly.newPlot(plot, traces, themed(one), config);
