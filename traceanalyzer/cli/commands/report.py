@@ -9,7 +9,6 @@ from traceanalyzer.cli.options import Asked, question_options
 from traceanalyzer.cli.progress import progress_bar
 from traceanalyzer.cli.render.output import deliver
 from traceanalyzer.errors import UsageError
-from traceanalyzer.files import write_whole
 
 FORMATS = {".html": "html", ".htm": "html", ".md": "markdown", ".json": "json"}
 """Formats by what the name of the file ends in."""
@@ -62,9 +61,8 @@ def command(asked: Asked, file_format: str | None, full_paths: bool, pseudonyms:
             inputs=asked.inputs, lang=lang, full_paths=full_paths, key=key, progress=progress, **asked.selection
         )
         text = report.written(kind)
-    if key is not None and report.pseudonyms is not None:
-        write_whole(key, report.pseudonyms.content())
-        key.chmod(0o600)
+    if report.pseudonyms is not None:
+        report.pseudonyms.save()
     deliver(text, target)
 
 
