@@ -297,7 +297,14 @@ class TraceSet:
             rests_on = compute.captures(scope) if isinstance(compute, Pass) else scope.captures
             answer.warnings += quality_warnings(self._connection, rests_on)
         answer.warnings += self._warnings
+        answer.shown_by = _in_notebook
         return answer
+
+
+def _in_notebook(answer: Answer) -> str:
+    from traceanalyzer.report.notebook import in_notebook
+
+    return in_notebook(answer)
 
 
 def open(path: str | Path | None = None) -> TraceSet:  # noqa: A001 - `traceanalyzer.open` is the public name

@@ -9,9 +9,10 @@ import pytest
 
 from tests.cli.answers import BIG, HOSTILE
 from traceanalyzer.cells import printable, shortened, shortened_stack, width_of
-from traceanalyzer.cli.render.table import as_markdown, as_terminal
+from traceanalyzer.cli.render.table import as_terminal
 from traceanalyzer.passes.answer import Answer, Frame
 from traceanalyzer.passes.throughput import KERNELS
+from traceanalyzer.views.markdown import as_markdown
 
 CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069]")
 

@@ -6,7 +6,7 @@ import pytest
 
 from traceanalyzer.cells import heading, width_of
 from traceanalyzer.cli.render.layout import Kind, Shown, are_figures, fitted, laid_out, wrapped
-from traceanalyzer.cli.render.table import as_markdown, as_terminal
+from traceanalyzer.cli.render.table import as_terminal
 from traceanalyzer.passes.answer import Answer, Frame, TableSpec
 from traceanalyzer.passes.launches import DEPTH
 from traceanalyzer.passes.registry import PASSES
@@ -15,6 +15,7 @@ from traceanalyzer.passes.steps import STEPS
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.units import Unit
 from traceanalyzer.views import SENTENCES, columns_shown
+from traceanalyzer.views.markdown import as_markdown
 
 SENTENCE = "no kernel was profiled: record some with ncu, and ingest ncu --import REPORT --csv --page raw"
 KERNEL = "void at::elementwise_kernel<128, 2, at::gpu_kernel_impl_nocast<at::direct_copy>>(int, T3)"

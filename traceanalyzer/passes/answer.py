@@ -1,11 +1,14 @@
 """What a question is answered with: tables with declared columns, findings in sentences, warnings."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import html
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from traceanalyzer.cells import BETWEEN_FRAMES, cell, heading, printable
 from traceanalyzer.errors import TraceAnalyzerError, UsageError
 from traceanalyzer.schema.column import Column, Type
+from traceanalyzer.units import counted
 
 if TYPE_CHECKING:
     import polars
@@ -48,6 +51,23 @@ class Frame:
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), []))
+
+    def __repr__(self) -> str:
+        return f"<{counted(len(self), 'row')} of {self.spec.name}: {', '.join(self.columns)}>"
+
+    def _repr_html_(self) -> str:
+        """The first rows as a table, for notebooks: names are text in it."""
+        shown = self.head(_ROWS_IN_NOTEBOOK)
+        heads = "".join(f"<th title='{_html(c.meaning)}'>{_html(heading(c))}</th>" for c in self.spec.columns)
+        lines = []
+        for row in shown.rows():
+            texts = (cell(row[column.name], column) for column in self.spec.columns)
+            cells = (text if isinstance(text, str) else BETWEEN_FRAMES.join(text) for text in texts)
+            lines.append("<tr>" + "".join(f"<td>{_html(text)}</td>" for text in cells) + "</tr>")
+        more = len(self) - len(shown)
+        foot = f"<p>{counted(more, 'more row')}</p>" if more else ""
+        title = f"<caption>{_html(self.spec.meaning)}</caption>"
+        return f"<table>{title}<thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table>{foot}"
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Rows as dictionaries, in order."""
@@ -93,6 +113,13 @@ class Frame:
         return [float(value) if isinstance(value, int) else value for value in values]
 
 
+_ROWS_IN_NOTEBOOK = 30
+
+
+def _html(text: str) -> str:
+    return html.escape(printable(text))
+
+
 def library(name: str) -> Any:
     """An optional library, imported. Raises `TraceAnalyzerError`, which tells how to install it."""
     import importlib
@@ -115,7 +142,7 @@ class Finding:
     cost_ns: int | None = None
 
 
-@dataclass
+@dataclass(repr=False)
 class Answer:
     """The answer to one question. Its tables are attributes as well: `answer.devices`, `answer.gaps`."""
 
@@ -128,6 +155,16 @@ class Answer:
     """Sentences that stand above the tables on a terminal: which run, which window, which lane."""
     language: str = "en"
     """Language of its sentences."""
+    shown_by: "Callable[[Answer], str] | None" = None
+    """What makes HTML of it for notebooks: set by those who know how."""
+
+    def __repr__(self) -> str:
+        tables = ", ".join(f"{name} ({counted(len(frame), 'row')})" for name, frame in self.tables.items())
+        return f"<{self.command}{': ' if self.notes else ''}{'; '.join(self.notes)}; tables {tables}>"
+
+    def _repr_html_(self) -> str | None:
+        """Findings, figures and tables for notebooks."""
+        return None if self.shown_by is None else self.shown_by(self)
 
     def __getattr__(self, name: str) -> Frame:
         try:

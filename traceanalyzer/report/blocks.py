@@ -117,3 +117,8 @@ class Built:
     title: str
     short: str
     blocks: Sequence[Block]
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether it only says which capture would fill it."""
+        return all(isinstance(block, Text) and block.tone is Tone.MISSING for block in self.blocks)

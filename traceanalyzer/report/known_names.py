@@ -38,7 +38,7 @@ class Names:
     """Names of a store and of the command line that asks it.
 
     `paths` as they were given and absolute, and those in names whose folders have spaces; `values` those of variables
-    of the environment; `inputs` the command line's words.
+    of the environment; `homes` folders of homes that paths lead through, words or not; `inputs` the command line's words.
     """
 
     hosts: frozenset[str] = frozenset()
@@ -47,6 +47,7 @@ class Names:
     paths: frozenset[str] = frozenset()
     runs: frozenset[str] = frozenset()
     values: frozenset[str] = frozenset()
+    homes: frozenset[str] = frozenset()
     inputs: str = ""
 
 
@@ -57,6 +58,7 @@ def names_of(scope: Scope, inputs: str = "") -> Names:
     paths = given | {os.path.abspath(path) for path in given if "://" not in path}  # noqa: PTH100 - asks no disk
     paths |= {path for text in _texts(scope, _SPACED) if (path := _path_with_spaces(text)) is not None}
     texts = _texts(scope, _HOMES)
+    homes = {name for path in paths for name in HOME.findall(path) if is_user(name)}
     return Names(
         hosts=frozenset(host for _, host, _, _ in rows if host and host not in NO_HOSTS),
         kernels=frozenset(_kernels(scope)),
@@ -64,6 +66,7 @@ def names_of(scope: Scope, inputs: str = "") -> Names:
         paths=frozenset(paths),
         runs=frozenset(run for run, _, _, _ in rows if run),
         values=frozenset(value for _, _, _, metadata in rows for value in _values(metadata)),
+        homes=frozenset(homes),
         inputs=inputs,
     )
 

@@ -1,6 +1,7 @@
 """What sections are made from: the answers to the questions, each asked once, and what they have in common."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -9,7 +10,7 @@ from traceanalyzer.passes.communication.ranks import communication_of
 from traceanalyzer.passes.idle.stacks import StackTree
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.passes.step_picture import StepPicture, step_picture
-from traceanalyzer.report.figures.common import in_order
+from traceanalyzer.report.figures.common import in_order, place_names
 
 Ask = Callable[..., Answer]
 """Answers a question by its name; keywords are of the selection."""
@@ -24,12 +25,13 @@ LEAST_ROWS, ROWS_A_DEVICE, MOST_ROWS = 500, 60, 20_000
 class Material:
     """The answers that a report is made from, for the one run of a scope.
 
-    `ask` answers questions about that scope; `inputs` is what a command line names the same captures and selection by.
+    `ask` answers questions about that scope; `inputs` is what a command line names the same captures and selection by,
+    `private` makes texts that come from no answer fit to leave.
     """
 
-    def __init__(self, scope: Scope, ask: Ask, inputs: str, language: str) -> None:
+    def __init__(self, scope: Scope, ask: Ask, inputs: str, language: str, private: Callable[[str], str]) -> None:
         self.scope, self.inputs, self.language = scope, inputs, language
-        self._ask = ask
+        self._ask, self._private = ask, private
         self._answers: dict[str, Answer] = {}
 
     @property
@@ -49,6 +51,12 @@ class Material:
     def answers(self) -> list[Answer]:
         """Those that were asked so far."""
         return list(self._answers.values())
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the answers warn of, each text once. That nothing was recorded for a question is told by its section."""
+        told = [answer for answer in self.answers if any(len(frame) for frame in answer.tables.values())]
+        return list(dict.fromkeys(text for answer in told for text in answer.warnings))
 
     def command(self, words: str) -> str:
         """A command line of this program about the same captures."""
@@ -77,6 +85,11 @@ class Material:
         most = sorted(devices, key=lambda device: place.get(device.rank, len(order)))[:MOST_IN_PICTURE]
         return [device for device in devices if device in most]
 
+    def names(self) -> dict[DeviceOfCapture, str]:
+        """Names of the devices, as short as tells them apart."""
+        places = {(device.capture, device.rank, device.device): device for device in self.scope.devices}
+        return {places[place]: name for place, name in place_names(places).items()}
+
     def steps_to_draw(self) -> list[tuple[str, int]]:
         """A typical step and the worst one, of those that count: `typical`, `worst`, and their numbers.
 
@@ -95,7 +108,12 @@ class Material:
 
     def picture(self, step: int) -> StepPicture:
         """A step of the pictured devices."""
-        return step_picture(self.scope, self._tree, self._communication, self.pictured(), step, POINTS)
+        picture = step_picture(self.scope, self._tree, self._communication, self.pictured(), step, POINTS)
+        stretches = {
+            device: [replace(each, blame=each.blame and self._private(each.blame)) for each in stretches]
+            for device, stretches in picture.stretches.items()
+        }
+        return replace(picture, stretches=stretches)
 
     @cached_property
     def _tree(self) -> StackTree:

@@ -1,8 +1,11 @@
 """The report as one HTML file: nothing is fetched, and names are only ever text."""
 
+import base64
 import functools
+import gzip
 import html
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -27,7 +30,7 @@ from traceanalyzer.report.blocks import (
 )
 from traceanalyzer.schema.column import Column
 from traceanalyzer.units import Unit, format_value
-from traceanalyzer.views import columns_shown, view_of
+from traceanalyzer.views import SENTENCES, columns_shown, view_of
 from traceanalyzer.views.rows import is_number
 
 LONGEST_NAME = 64
@@ -36,6 +39,14 @@ MOST_TOTALS = 200
 """Rows of totals, which commands never cut: of a job with more ranks the figures and the command tell the rest."""
 MOST_FINDINGS = 8
 """Sentences that are shown at once; the others on demand."""
+_NAMES = frozenset(
+    {
+        *("kernel", "family", "op", "operation", "module", "range", "metric", "reading", "blame", "cause", "category"),
+        *("part", "verdict", "question", "check", "code", "fact", "class"),
+    }
+)
+"""Columns that say what a row is about: they come first, since a page has no line beneath a row."""
+_NULLS = {"class": "not known", "blame": "(no code of yours)"}
 _TEMPLATES = frozenset({"hovertemplate", "texttemplate"})
 _ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
@@ -75,7 +86,7 @@ def page(head: Head, sections: Sequence[Built]) -> str:
             "name": section.name,
             "title": section.title,
             "short": section.short,
-            "empty": all(isinstance(block, Text) for block in section.blocks),
+            "empty": section.is_missing,
             "blocks": [_block(block, links) for block in section.blocks],
         }
         for section in sections
@@ -85,10 +96,25 @@ def page(head: Head, sections: Sequence[Built]) -> str:
         page={
             **{name: getattr(head, name) for name in Head.__slots__},
             "sections": shown,
-            "has_figures": has_figures,
             "css": _inlined(_asset("page.css")),
             "js": _inlined(_asset("page.js")),
-            "plotly": _inlined(_asset("plotly-cartesian.min.js")) if has_figures else "",
+            "plotly": _drawing() if has_figures else "",
+        }
+    )
+    return rendered
+
+
+def fragment(title: str, blocks: Sequence[Block]) -> str:
+    """A small page of some blocks."""
+    links = _Links([Built("answer", title, title, blocks)])
+    has_figures = any(isinstance(block, Figure) for block in blocks)
+    rendered: str = _template("fragment.html").render(
+        page={
+            "title": title,
+            "blocks": [_block(block, links) for block in blocks],
+            "css": _inlined(_asset("page.css")),
+            "js": _inlined(_asset("page.js")),
+            "plotly": _drawing() if has_figures else "",
         }
     )
     return rendered
@@ -130,8 +156,11 @@ class _Links:
             self.wanted.setdefault(anchor, set()).add(place)
 
     def _place(self, anchor: str, row: dict[str, Any]) -> int | None:
-        columns = self._frames[anchor].columns
-        if not row or not set(row) <= set(columns):
+        frame = self._frames[anchor]
+        columns = frame.columns
+        if not row:
+            return 0 if len(frame) == 1 else None
+        if not set(row) <= set(columns):
             return None
         wanted = tuple(row.values())
         cells = zip(*(columns[name] for name in row), strict=True)
@@ -220,16 +249,15 @@ def _(block: Table, links: _Links) -> dict[str, Any]:
     most = block.most if frame.spec.cut else max(MOST_TOTALS, block.most)
     places = sorted({*range(min(most, len(frame))), *links.wanted.get(block.anchor, ())})
     part = Frame(frame.spec, {name: [values[k] for k in places] for name, values in frame.columns.items()})
-    columns = columns_shown(answer, frame, part)
-    nulls = view_of(answer).nulls
+    columns = sorted(columns_shown(answer, frame, part), key=lambda column: column.name not in _NAMES)
+    nulls = _NULLS | view_of(answer).nulls
     numbers = {column.name: is_number(part, column) for column in columns}
     return {
         "kind": "table",
         "anchor": block.anchor,
         "question": answer.command,
         "name": block.name,
-        "title": block.title or printable(block.name.replace("_", " ")).capitalize(),
-        "meaning": frame.spec.meaning,
+        **_titles(block),
         "command": block.command,
         "folded": block.folded,
         "count": len(places),
@@ -241,6 +269,7 @@ def _(block: Table, links: _Links) -> dict[str, Any]:
                 "heading": heading(column),
                 "meaning": column.meaning,
                 "is_number": numbers[column.name],
+                "is_sentence": column.name in SENTENCES,
             }
             for column in columns
         ],
@@ -252,6 +281,15 @@ def _(block: Table, links: _Links) -> dict[str, Any]:
             for k, place in enumerate(places)
         ],
     }
+
+
+def _titles(block: Table) -> dict[str, str]:
+    """Title of a table, and what else is to say of it: the parts of its meaning."""
+    meaning = block.frame.spec.meaning
+    if block.title is not None:
+        return {"title": block.title, "meaning": meaning}
+    title, _, rest = re.sub(r"[;:] ", "\0", meaning, count=1).partition("\0")
+    return {"title": title.rstrip("."), "meaning": rest[:1].upper() + rest[1:]}
 
 
 def _more(shown: int, frame: Frame, command: str) -> str | None:
@@ -266,7 +304,7 @@ def _cell(value: Any, column: Column, number: bool, null: str) -> dict[str, Any]
     text = cell(value, column, null)
     whole = text if isinstance(text, str) else " > ".join(text)
     short = whole
-    if len(whole) > LONGEST_NAME and not number:
+    if len(whole) > LONGEST_NAME and not number and column.name not in SENTENCES:
         short = shortened(text, LONGEST_NAME) if isinstance(text, str) else shortened_stack(text, LONGEST_NAME)
     exact = value if number or (isinstance(value, (int, float)) and not isinstance(value, bool)) else None
     return {
@@ -328,6 +366,18 @@ def _environment() -> Any:
 
 def _template(name: str) -> Any:
     return _environment().get_template(name)
+
+
+@functools.cache
+def _drawing() -> Any:
+    """A script that unpacks plotly.js and runs it: less than half the size of plotly.js itself."""
+    data = base64.b64encode(gzip.compress(_asset("plotly-cartesian.min.js").encode(), mtime=0)).decode()
+    return _inlined(
+        f'window.unpacked=(async()=>{{const bytes=Uint8Array.from(atob("{data}"),(c)=>c.charCodeAt(0));'
+        'const stream=new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));'
+        'const text=await new Response(stream).text();const script=document.createElement("script");'
+        "script.textContent=text;document.head.append(script);})();"
+    )
 
 
 def _inlined(text: str) -> Any:

@@ -33,6 +33,8 @@ __all__ = ["LeftOut", "Names", "Privacy", "Pseudonyms", "is_variable", "names_of
 USER = "(user)"
 VALUE = "(left out)"
 SHORTENED = "…"
+_NUMBER_OF_RUN = re.compile(r"-\d+$")
+"""What is added to the name of a run that is taken."""
 _ADDRESS = re.compile(r"\d+(?:\.\d+){3}")
 _CUTS = ((NAME_IN_FINDING, " ..."), (77, "..."))
 """Characters of a kernel's name that sentences keep, and what follows them."""
@@ -119,8 +121,14 @@ class Privacy:
         return known
 
     def run(self, name: str) -> str:
-        """The name of a run that may leave."""
-        return self.text(name) if self._pseudonyms is None else self._replaced("run", name)
+        """The name of a run that may leave. Runs have the names of files or folders, which may be a user's home."""
+        if self._pseudonyms is not None:
+            return self._replaced("run", name)
+        plain = _NUMBER_OF_RUN.sub("", name)
+        if plain not in self._names.homes:
+            return self.text(name)
+        self.left_out.users.add(plain)
+        return USER
 
     def command(self, inputs: str) -> str:
         """The captures of a command line so that they may leave, still quoted for a shell: of paths the last part."""

@@ -1,5 +1,6 @@
 """A report of one run: built once from answers, and written as a page, as Markdown or as JSON."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,12 +15,17 @@ from traceanalyzer.report.material import Ask, Material
 from traceanalyzer.report.page import Head, Lead, card_anchor, cost_of, page
 from traceanalyzer.report.privacy import Privacy, Pseudonyms, names_of
 from traceanalyzer.report.sections import SECTIONS
+from traceanalyzer.report.summary import markdown, summary
 from traceanalyzer.units import Unit, counted, format_value
 from traceanalyzer.version import __version__
 
 Progress = Callable[[str, int, int], None]
 """Told the section that is made, its place, and how many there are."""
 MOST_LEADS = 3
+LAST = "definitions"
+"""The section that ends the page, behind those that only say what would fill them."""
+_BESIDE_TIMELINES = ("throughput", "metrics")
+"""Questions that files without a timeline may answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +56,8 @@ class Report:
         def asked(question: str, **selection: Any) -> Answer:
             return self._privacy.answer(ask(question, **selection))
 
-        self.material = Material(scope, asked, self._privacy.command(wishes.inputs), wishes.language)
+        inputs = self._privacy.command(wishes.inputs)
+        self.material = Material(scope, asked, inputs, wishes.language, self._privacy.text)
         # What others answered is told by this one, so it is built last and stands where it stands.
         order = sorted(SECTIONS, key=lambda section: section.name == "fitness")
         built: dict[str, Built] = {}
@@ -60,7 +67,8 @@ class Report:
             built[section.name] = section.built(self.material)
         if progress is not None:
             progress("", len(order), len(order))
-        self.sections = tuple(built[section.name] for section in SECTIONS)
+        in_order = [built[section.name] for section in SECTIONS]
+        self.sections = tuple(sorted(in_order, key=lambda section: (section.name == LAST, section.is_missing)))
 
     @property
     def pseudonyms(self) -> Pseudonyms | None:
@@ -72,13 +80,14 @@ class Report:
         """What is said first."""
         checkup = self.material.answer("checkup")
         verdicts = list(checkup.tables["verdicts"].rows())
-        leads = [Lead(_cost_and_share(row), row["title"], card_anchor(row)) for row in verdicts[1 : MOST_LEADS + 1]]
+        told = verdicts[1:] if self.material.has_timeline else verdicts
+        leads = [Lead(_cost_and_share(row), row["title"], card_anchor(row)) for row in told[:MOST_LEADS]]
         first = next((text for row in verdicts if row["cost_ns"] for text in row["advice"]), None)
         problems = sum(state == "problem" for state in self.material.answer("info").tables["fitness"].columns["state"])
         run = ", ".join(map(self._privacy.run, self.material.scope.runs)) or "empty store"
         return Head(
             title=f"{run}: traceanalyzer report",
-            headline=_headline(verdicts),
+            headline=self._headline(verdicts),
             cost=_price(verdicts),
             notes=[*checkup.notes],
             leads=leads,
@@ -89,29 +98,40 @@ class Report:
             " it spoils before you rely on these numbers",
             language=self._wishes.language,
             version=__version__,
-            made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+            made=_now().strftime("%Y-%m-%d %H:%M UTC"),
             command=self.material.command("report -o report.html"),
             left_out=self._privacy.left_out.sentences(),
         )
 
-    def written(self, form: str) -> str:
-        """The report in a format: html, markdown or json. Raises `UsageError` for another one."""
-        forms = {"html": lambda: self.html}
-        if form not in forms:
-            raise UsageError(f"no format {form!r} of a report; there are {', '.join(forms)}")
-        return forms[form]()
+    def _headline(self, verdicts: list[dict[str, Any]]) -> str:
+        """The first verdict; without a timeline what the files tell all the same."""
+        if not self.material.has_timeline:
+            for question in _BESIDE_TIMELINES:
+                if findings := self.material.answer(question).findings:
+                    return findings[0].text  # it may begin with a name
+        title: str = verdicts[0]["title"] if verdicts else "nothing was recorded that a verdict could be made from"
+        return title[:1].upper() + title[1:]
 
     @cached_property
     def html(self) -> str:
         """The page: one file, which fetches nothing."""
         return page(self.head, self.sections)
 
+    @cached_property
+    def markdown(self) -> str:
+        """The report in short, for an issue or a pull request."""
+        return markdown(self.head, self.material)
 
-def _headline(verdicts: list[dict[str, Any]]) -> str:
-    if not verdicts:
-        return "Nothing was recorded that a verdict could be made from"
-    title: str = verdicts[0]["title"]
-    return title[:1].upper() + title[1:]
+    @cached_property
+    def summary(self) -> Answer:
+        """The report in short, for a program."""
+        return summary(self.material)
+
+
+def _now() -> datetime:
+    """The time, or what $SOURCE_DATE_EPOCH says it is, so that the same files give the same page."""
+    given = os.environ.get("SOURCE_DATE_EPOCH", "")
+    return datetime.fromtimestamp(int(given), UTC) if given.isascii() and given.isdigit() else datetime.now(UTC)
 
 
 def _price(verdicts: list[dict[str, Any]]) -> str | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from traceanalyzer.units import Unit, format_value
 
-_TIME = ((10_000_000_000, 1e9, "s"), (10_000_000, 1e6, "ms"), (10_000, 1e3, "us"))
+_TIME = ((2_000_000_000, 1e9, "s"), (2_000_000, 1e6, "ms"), (2_000, 1e3, "us"))
 _SIZE = ((1 << 31, float(1 << 30), "GiB"), (1 << 21, float(1 << 20), "MiB"), (1 << 11, float(1 << 10), "KiB"))
 
 

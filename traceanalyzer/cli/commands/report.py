@@ -1,14 +1,18 @@
 """`traceanalyzer report`: everything about a run in one file that a team can pass around."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from traceanalyzer.cli.ask import opened
 from traceanalyzer.cli.options import Asked, question_options
 from traceanalyzer.cli.progress import progress_bar
-from traceanalyzer.cli.render.output import deliver
+from traceanalyzer.cli.render.output import deliver, rendered
 from traceanalyzer.errors import UsageError
+
+if TYPE_CHECKING:
+    from traceanalyzer.report.report import Report
 
 FORMATS = {".html": "html", ".htm": "html", ".md": "markdown", ".json": "json"}
 """Formats by what the name of the file ends in."""
@@ -60,10 +64,17 @@ def command(asked: Asked, file_format: str | None, full_paths: bool, pseudonyms:
         report = traces.report(
             inputs=asked.inputs, lang=lang, full_paths=full_paths, key=key, progress=progress, **asked.selection
         )
-        text = report.written(kind)
+        text = _written(report, kind)
+    # Before the page, so that there is none whose names nobody can tell.
     if report.pseudonyms is not None:
         report.pseudonyms.save()
     deliver(text, target)
+
+
+def _written(report: "Report", kind: str) -> str:
+    if kind == "html":
+        return report.html
+    return report.markdown if kind == "markdown" else rendered(report.summary, "json", top=0)
 
 
 def key_beside(target: Path) -> Path:

@@ -49,10 +49,12 @@ def rendered(
         from traceanalyzer.cli.render.stacks import as_folded, as_tree
 
         return as_folded(answer) if form == "folded" else as_tree(answer, terminal_width())
-    from traceanalyzer.cli.render.table import as_markdown, as_terminal
-
     if form == "markdown":
+        from traceanalyzer.views.markdown import as_markdown
+
         return as_markdown(answer, top, table)
+    from traceanalyzer.cli.render.table import as_terminal
+
     width = terminal_width()
     return as_terminal(answer, top, table, width, hints=hints, inputs=inputs, wrap=is_read_by_people())
 

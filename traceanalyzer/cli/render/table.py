@@ -1,12 +1,11 @@
-"""Answers for people: aligned columns on a terminal, and tables in Markdown."""
+"""Answers for people on a terminal: aligned columns."""
 
-import html
 from collections.abc import Sequence
 
 from traceanalyzer.cells import cell, heading, printable, width_of
 from traceanalyzer.cli.render.card import card
 from traceanalyzer.cli.render.heat import heat_map
-from traceanalyzer.cli.render.layout import Kind, Shown, are_figures, fit, fitted, laid_out, plain, wrapped
+from traceanalyzer.cli.render.layout import Kind, Shown, are_figures, fit, fitted, laid_out, wrapped
 from traceanalyzer.passes.answer import Answer, Frame
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.views import SENTENCES, columns_shown, frames_shown, view_of
@@ -16,7 +15,6 @@ from traceanalyzer.views.view import View
 INDENT = 4
 NO_STACK = "(no stack: nothing was open, or the launch is not in the file)"
 NO_NAME = "(no name)"
-_MARKDOWN = str.maketrans({c: "\\" + c for c in "\\`*_[]|~!"} | {"@": "&#64;"})
 
 
 def as_terminal(
@@ -125,23 +123,3 @@ def _cut_off(frame: Frame, top: int) -> list[str]:
         return []
     rows = "more rows" if more == 1 else f"{more:,} more rows"
     return [f"... {rows}; --top 0 lists all"]
-
-
-def as_markdown(answer: Answer, top: int, table: str | None) -> str:
-    """One table as GitHub-flavoured Markdown: the columns that people see, names whole, no markup out of names."""
-    frame = answer.table(table)
-    rows = cut(frame, top)
-    columns = columns_shown(answer, frame, rows)
-    lines = [
-        "| " + " | ".join(_markdown(heading(column)) for column in columns) + " |",
-        "|" + "|".join(" ---: " if is_number(rows, column) else " --- " for column in columns) + "|",
-    ]
-    lines += [
-        "| " + " | ".join(_markdown(plain(value)) for value in row) + " |"
-        for row in zip(*(_shown(rows, column, view_of(answer)).cells for column in columns), strict=True)
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _markdown(text: str) -> str:
-    return html.escape(printable(text), quote=False).translate(_MARKDOWN)

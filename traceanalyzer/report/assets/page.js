@@ -6,13 +6,29 @@
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 
   /* Figures: drawn when they come near, in the colours of the theme. */
+  const LEGEND_ROOM = 70; /* px of a legend that the height of each figure has room for */
   const drawn = new Map();
   const look = () => {
     const style = getComputedStyle(root);
     const color = (name) => style.getPropertyValue(name).trim();
     return { ink: color("--ink"), soft: color("--soft"), line: color("--line"), back: color("--back") };
   };
-  const themed = (layout) => {
+  /* Names are escaped for plotly.js: cut as people read them, and escaped again. */
+  const cut = (name, most) => {
+    const all = [...name.replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&")];
+    if (all.length <= most) return name;
+    const [head, tail] = [all.slice(0, Math.ceil(most / 2)), all.slice(-Math.floor(most / 2))];
+    const text = `${head.join("")}…${tail.join("")}`;
+    return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+  };
+  /* Long names of rows leave most of the width to the bars; pointing at a bar tells the whole name. */
+  const rowNames = (traces, width) => {
+    const names = [...new Set(traces.flatMap((trace) => (trace.orientation === "h" ? trace.y : [])))];
+    const most = Math.max(Math.floor(width / 24), 16);
+    const long = names.some((name) => typeof name === "string" && name.length > most);
+    return long ? { tickmode: "array", tickvals: names, ticktext: names.map((name) => cut(name, most)) } : {};
+  };
+  const themed = ({ traces, layout, plot, legendHeight }) => {
     const { ink, soft, line, back } = look();
     const axis = (given) => ({
       gridcolor: line, zerolinecolor: line, linecolor: line, tickcolor: line, tickfont: { color: soft }, ...given,
@@ -24,7 +40,8 @@
       font: { family: "system-ui, sans-serif", size: 12, color: ink },
       margin: { l: 60, r: 20, t: 14, b: 46, ...(layout.margin || {}) },
       hoverlabel: { bgcolor: back, bordercolor: line, font: { color: ink }, align: "left", namelength: -1 },
-      xaxis: axis(layout.xaxis), yaxis: axis(layout.yaxis),
+      xaxis: axis(layout.xaxis), yaxis: { ...axis(layout.yaxis), ...rowNames(traces, plot.clientWidth) },
+      legend: { ...layout.legend, maxheight: legendHeight },
       dragmode: "zoom", hovermode: "closest",
     };
   };
@@ -33,25 +50,53 @@
     modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"], displayModeBar: "hover",
   };
   const draw = (figure) => {
-    if (drawn.has(figure) || !window.Plotly) return;
+    if (drawn.has(figure)) return;
+    if (!window.Plotly) return; /* it is being unpacked */
     const plot = figure.querySelector(".plot");
     const { traces, layout } = JSON.parse(figure.querySelector("script").textContent);
-    drawn.set(figure, layout);
-    Plotly.newPlot(plot, traces, themed(layout), config);
+    const one = { traces, layout, plot, height: plot.clientHeight, legendHeight: undefined };
+    drawn.set(figure, one);
+    Plotly.newPlot(plot, traces, themed(one), config);
+    fit(one);
+  };
+  /* On a narrow screen a legend has many lines: the figure grows by them, so that none is cut off. */
+  const fit = (one) => {
+    const lines = one.plot.querySelector(".legend .scrollbox");
+    const legendHeight = lines ? Math.ceil(lines.getBBox().height) + 10 : 0;
+    const height = `${one.height + Math.max(legendHeight - LEGEND_ROOM, 0)}px`;
+    if (one.plot.style.height === height) return;
+    one.plot.style.height = height;
+    one.legendHeight = Math.max(legendHeight, LEGEND_ROOM);
+    Plotly.relayout(one.plot, { ...themed(one), autosize: true });
   };
   const figures = all(".figure");
+  const seen = new Set();
+  const show = (figure) => { seen.add(figure); draw(figure); };
+  if (window.unpacked) {
+    window.unpacked.then(
+      () => seen.forEach(draw),
+      () => figures.forEach((figure) => {
+        figure.querySelector(".plot").textContent = "Figures need a browser of 2023 or newer.";
+      }),
+    );
+  }
   if ("IntersectionObserver" in window) {
     const near = new IntersectionObserver(
       (entries) => entries.forEach((entry) => {
-        if (entry.isIntersecting) { near.unobserve(entry.target); draw(entry.target); }
+        if (entry.isIntersecting) { near.unobserve(entry.target); show(entry.target); }
       }),
       { rootMargin: "500px" },
     );
     figures.forEach((figure) => near.observe(figure));
   } else {
-    figures.forEach(draw);
+    figures.forEach(show);
   }
-  const redraw = () => drawn.forEach((layout, figure) => Plotly.relayout(figure.querySelector(".plot"), themed(layout)));
+  const redraw = () => drawn.forEach((one) => {
+    Plotly.relayout(one.plot, { ...themed(one), autosize: true });
+    fit(one);
+  });
+  let resized = 0;
+  addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(redraw, 250); });
 
   /* Theme: that of the system until one is chosen; it is kept where the browser lets a file keep something. */
   const button = document.getElementById("theme");
@@ -74,7 +119,10 @@
   dark.addEventListener("change", () => { name(); redraw(); });
 
   /* Tables: sorted by their headings, searched by a field. */
-  const keyOf = (cell) => (cell.dataset.v === undefined ? null : Number(cell.dataset.v));
+  const keyOf = (cell) => {
+    const value = cell.dataset.v === undefined ? NaN : Number(cell.dataset.v);
+    return Number.isNaN(value) ? null : value;
+  };
   const compare = (a, b) => {
     const [x, y] = [keyOf(a), keyOf(b)];
     if (x !== null && y !== null) return x - y;
@@ -131,8 +179,9 @@
   }
 
   /* A link into something folded opens it. */
+  const hash = () => { try { return decodeURIComponent(location.hash.slice(1)); } catch { return ""; /* a stray % */ } };
   const open = () => {
-    const target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const target = document.getElementById(hash());
     if (!target) return;
     for (let at = target; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;
     target.scrollIntoView({ block: target.tagName === "TR" ? "center" : "start" });
@@ -140,16 +189,19 @@
   addEventListener("hashchange", open);
   if (location.hash) open();
 
-  /* On paper all figures are drawn, light. */
+  /* On paper all figures are drawn, light, as wide as paper is. */
+  const PAPER = "690px";
   let before = null;
   addEventListener("beforeprint", () => {
     before = root.dataset.theme || "";
     root.dataset.theme = "light";
+    all(".plot").forEach((plot) => { plot.style.width = PAPER; });
     figures.forEach(draw);
     redraw();
   });
   addEventListener("afterprint", () => {
     if (before) root.dataset.theme = before; else delete root.dataset.theme;
+    all(".plot").forEach((plot) => { plot.style.width = ""; });
     redraw();
   });
 })();

@@ -1,6 +1,6 @@
 """What figures share: names of devices, bars that are stacked, and layouts of axes."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from traceanalyzer.passes.answer import Frame
@@ -29,9 +29,13 @@ def in_order(place: Place) -> tuple[Any, ...]:
     return rank is None, rank or 0, device or 0, capture
 
 
-def place_names(frame: Frame) -> dict[Place, str]:
-    """Names of the devices of a frame by (capture, rank, device): as short as tells them apart."""
-    places = dict.fromkeys(zip(*(frame.columns[name] for name in ("capture", "rank", "device")), strict=True))
+def places_of(frame: Frame) -> list[Place]:
+    """The devices of a frame: (capture, rank, device), in the order in which they come."""
+    return list(dict.fromkeys(zip(*(frame.columns[name] for name in ("capture", "rank", "device")), strict=True)))
+
+
+def place_names(places: Collection[Place]) -> dict[Place, str]:
+    """Names of devices by (capture, rank, device): as short as tells them apart."""
     ranks = [rank for _, rank, _ in places]
     by_rank = None not in ranks and len(set(ranks)) == len(places)
     by_device = len({device for *_, device in places}) == len(places)

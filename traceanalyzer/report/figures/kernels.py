@@ -8,6 +8,7 @@ from traceanalyzer.report.blocks import Figure
 from traceanalyzer.report.figures.common import LEGEND, height_of, left_out, listed
 from traceanalyzer.report.palette import OTHER, SYMBOLS, style_of
 from traceanalyzer.report.scale import share_text, time_scale, time_text
+from traceanalyzer.units import counted
 
 MOST_POINTS = 400
 UNKNOWN = "limit not known"
@@ -93,7 +94,7 @@ def roofline(answer: Answer) -> Figure | None:
     return Figure(
         "roofline",
         f"Roofline: what is reached of the roofs ({how})",
-        f"{len(shown)} points; the longest is {shown[0]['text']}, {shown[0]['y']:.4g} TFLOP/s at"
+        f"{counted(len(shown), 'point')}; the longest is {shown[0]['text']}, {shown[0]['y']:.4g} TFLOP/s at"
         f" {shown[0]['x']:.4g} FLOP a byte.",
         traces,
         {

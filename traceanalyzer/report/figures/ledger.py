@@ -10,6 +10,7 @@ from traceanalyzer.report.figures.common import (
     left_out,
     listed,
     place_names,
+    places_of,
     stacked_layout,
     stacked_rows,
 )
@@ -21,7 +22,7 @@ BUSY_FIRST = ("compute", "communication_transfer", "communication_wait", "commun
 def by_rank(answer: Answer) -> Figure | None:
     """Time of each device by category of the ledger: a bar a device, whose parts add up to its span."""
     frame = answer.tables["totals"]
-    names = place_names(frame)
+    names = place_names(places_of(frame))
     times: dict[Place, dict[str, int]] = {}
     for row in frame.rows():
         times.setdefault((row["capture"], row["rank"], row["device"]), {})[row["category"]] = row["ns"]

@@ -4,7 +4,7 @@ from typing import Any
 
 from traceanalyzer.passes.answer import Answer
 from traceanalyzer.report.blocks import Figure
-from traceanalyzer.report.figures.common import LEGEND, Place, in_order, left_out, place_names
+from traceanalyzer.report.figures.common import LEGEND, Place, in_order, left_out, place_names, places_of
 from traceanalyzer.report.palette import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 from traceanalyzer.report.scale import size_scale
 from traceanalyzer.units import Unit, format_value
@@ -18,7 +18,7 @@ _COLORS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)
 def memory_curve(answer: Answer) -> Figure | None:
     """Allocated and reserved memory of each device over the time of its file."""
     frame = answer.tables["curve"]
-    names = place_names(frame)
+    names = place_names(places_of(frame))
     curves: dict[Place, list[dict[str, Any]]] = {}
     for row in frame.rows():
         curves.setdefault((row["capture"], row["rank"], row["device"]), []).append(row)

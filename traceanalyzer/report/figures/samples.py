@@ -6,6 +6,7 @@ from traceanalyzer.passes.answer import Answer
 from traceanalyzer.report.blocks import Figure
 from traceanalyzer.report.figures.common import LEGEND, left_out
 from traceanalyzer.report.figures.memory import thinned
+from traceanalyzer.report.scale import time_scale
 
 MOST_POINTS = 800
 MOST_LINES = 12
@@ -27,6 +28,7 @@ def samples(answer: Answer) -> Figure | None:
     if not shown:
         return None
     begin = min(min(lines[key])[0] for key in shown)
+    scale = time_scale([max(lines[key])[0] - begin for key in shown])
     traces: list[dict[str, Any]] = []
     for k, key in enumerate(shown):
         kept = thinned(sorted(lines[key]), MOST_POINTS)
@@ -35,10 +37,10 @@ def samples(answer: Answer) -> Figure | None:
                 "type": "scatter",
                 "mode": "lines",
                 "name": _name(key),
-                "x": [round((t - begin) / 1e6, 3) for t, _ in kept],
+                "x": scale.of([t - begin for t, _ in kept]),
                 "y": [round(value, 3) for _, value in kept],
                 "line": {"width": 1.5, "dash": _DASHES[k % len(_DASHES)]},
-                "hovertemplate": "%{fullData.name}<br>%{y:.1f} % at %{x:.3f} ms<extra></extra>",
+                "hovertemplate": f"%{{fullData.name}}<br>%{{y:.1f}} % at %{{x:.3f}} {scale.unit}<extra></extra>",
                 "visible": True if k < 4 else "legendonly",
             }
         )
@@ -48,7 +50,7 @@ def samples(answer: Answer) -> Figure | None:
         ", ".join(f"{_name(key)} up to {max(v for _, v in lines[key]):.0f} %" for key in shown[:4]),
         traces,
         {
-            "xaxis": {"title": {"text": "ms after the first sample"}},
+            "xaxis": {"title": {"text": f"{scale.unit} after the first sample"}},
             "yaxis": {"title": {"text": "%"}, "rangemode": "tozero"},
             "legend": LEGEND,
             "showlegend": True,

@@ -6,8 +6,6 @@ from traceanalyzer.report.blocks import Block
 from traceanalyzer.report.material import Material
 from traceanalyzer.report.sections.section import Section, table_of
 
-_VARIABLE = "environment variable"
-
 
 def blocks(material: Material) -> Iterator[Block]:
     """Facts of hardware and software, without environment variables; captures and devices."""
@@ -15,9 +13,9 @@ def blocks(material: Material) -> Iterator[Block]:
     if len(checkup.tables["environment"]):
         yield table_of(material, checkup, "environment", most=100)
     info = material.answer("info")
-    for name in ("captures", "devices"):
+    for name, title in (("captures", "Files that were read"), ("devices", "GPUs")):
         if len(info.tables[name]):
-            yield table_of(material, info, name, folded=name == "devices")
+            yield table_of(material, info, name, title, folded=name == "devices")
 
 
 SECTION = Section("environment", "Environment", "Environment", blocks, "No file tells where the job ran.")

@@ -10,8 +10,7 @@ from traceanalyzer.report.sections.section import Section, table_of
 def blocks(material: Material) -> Iterator[Block]:
     """Warnings of all answers, what to capture next, checks of the captures, and which questions they answer."""
     checkup, info = material.answer("checkup"), material.answer("info")
-    warnings = dict.fromkeys(text for answer in material.answers for text in answer.warnings)
-    yield from (Text(text, Tone.WARNING) for text in warnings)
+    yield from (Text(text, Tone.WARNING) for text in material.warnings)
     if len(checkup.tables["next"]):
         yield table_of(material, checkup, "next")
     for name in ("fitness", "answers", "quality"):

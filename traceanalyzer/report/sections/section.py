@@ -4,10 +4,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from traceanalyzer.passes.answer import Answer
+from traceanalyzer.report.across import together
 from traceanalyzer.report.blocks import Block, Built, Findings, Table, Text, Tone, anchor_of
 from traceanalyzer.report.figures import figures_of
 from traceanalyzer.report.material import Material
 from traceanalyzer.views import frames_shown
+
+FEW_DEVICES = 8
+"""Of more devices, tables with a row for each device and part are told as one row a part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +39,11 @@ def whole_answer(
     *,
     tables: Sequence[str] = (),
     folded: Sequence[str] = (),
-    without_figures: Sequence[str] = (),
 ) -> Iterator[Block]:
     """Findings, figures and tables of an answer; nothing where none of its tables has a row.
 
     `tables` picks tables and their order, in place of those that people see on a terminal; `folded` are shown on
-    demand.
+    demand. Of many devices, tables of `OVER_DEVICES` are told as one row a part, and device by device on demand.
     """
     answer = material.answer(question)
     names = tables or ([] if folded else [frame.spec.name for frame in frames_shown(answer, None)])
@@ -48,8 +51,13 @@ def whole_answer(
     if not shown:
         return
     yield from findings_of(material, answer, shown[0])
-    yield from (figure for figure in figures_of(answer) if figure.name not in without_figures)
-    yield from (table_of(material, answer, name, folded=name in folded) for name in shown)
+    yield from figures_of(answer)
+    many = len(material.scope.devices) > FEW_DEVICES
+    for name in shown:
+        told = together(material, answer, name) if many else None
+        if told is not None:
+            yield Table(told, told.table().spec.name, command_of(material, answer, name))
+        yield table_of(material, answer, name, folded=name in folded or told is not None)
 
 
 def findings_of(material: Material, answer: Answer, table: str | None) -> Iterator[Findings]:
@@ -59,7 +67,14 @@ def findings_of(material: Material, answer: Answer, table: str | None) -> Iterat
         yield Findings(answer.findings, material.command(answer.command), anchor)
 
 
-def table_of(material: Material, answer: Answer, name: str, *, folded: bool = False, most: int = 50) -> Table:
+def table_of(
+    material: Material, answer: Answer, name: str, title: str | None = None, *, folded: bool = False, most: int = 50
+) -> Table:
     """A table of an answer, beside the command that prints it."""
+    return Table(answer, name, command_of(material, answer, name), title, most=most, folded=folded)
+
+
+def command_of(material: Material, answer: Answer, name: str) -> str:
+    """The command that prints a table of an answer."""
     words = answer.command if name == answer.table().spec.name else f"{answer.command} --table {name}"
-    return Table(answer, name, material.command(words), most=most, folded=folded)
+    return material.command(words)

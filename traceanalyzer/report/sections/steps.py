@@ -17,7 +17,7 @@ def blocks(material: Material) -> Iterator[Block]:
     """Step times, a picture of a typical step and of the worst, the steps one by one, pauses that recur."""
     drawn = material.steps_to_draw()
     devices = material.pictured() if drawn else []
-    names = {device: material.scope.whose(device) for device in devices}
+    names = material.names()
     few = (
         ""
         if len(devices) == len(material.scope.devices)
