@@ -11,7 +11,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 
 from traceanalyzer.passes.scope import Scope
-from traceanalyzer.report.guesses import HOME, LAST, PATH, REST, Span
+from traceanalyzer.report.guesses import DOMAIN, HOME, LAST, PATH, REST, Span, spans
 
 _GENERIC = frozenset(
     {
@@ -26,7 +26,9 @@ _LEAST_VALUE = 4
 _KEY = 3
 _STARTS = re.compile(r"(?<![A-Za-z0-9_])[A-Za-z0-9_]|[^\sA-Za-z0-9_]|(?<=_)[A-Za-z0-9]")
 _RIGHT_OF_PATH = re.compile(r"[\w-]|\.\w")
-_HOMES = r"(home|Users|users|u|scratch|fsx)[/\\]"
+_HOMES = r"(home|Users|users|u)[/\\]"
+_TOLD = r"\.(com|edu|gov|mil|internal|corp|intra|lan|localdomain|net|org|io|ai|local|cloud|cluster)\b"
+"""What names have that may tell a host with its domain."""
 _SPACED = r"[/\\][^/\\]* [^/\\]*[/\\]"
 _LONGEST_SPACED = 4096
 _OWN_FILES = (".py", ".toml", ".html", ".md")
@@ -38,7 +40,8 @@ class Names:
     """Names of a store and of the command line that asks it.
 
     `paths` as they were given and absolute, and those in names whose folders have spaces; `values` those of variables
-    of the environment; `homes` folders of homes that paths lead through, words or not; `inputs` the command line's words.
+    of the environment; `homes` the users whose homes paths lead to, also those that cannot be told from words; `inputs`
+    the command line's words.
     """
 
     hosts: frozenset[str] = frozenset()
@@ -54,13 +57,16 @@ class Names:
 def names_of(scope: Scope, inputs: str = "") -> Names:
     """The names that texts about a scope may hold. `inputs` is what a command line names the same captures by."""
     rows = scope.connection.execute("SELECT run, host, path, metadata FROM stored.captures").fetchall()
+    hosts = {host for _, host, _, _ in rows if host and host not in NO_HOSTS}
     given = {path for _, _, path, _ in rows if path} | {word for word, is_path in words_of(inputs) if is_path}
     paths = given | {os.path.abspath(path) for path in given if "://" not in path}  # noqa: PTH100 - asks no disk
     paths |= {path for text in _texts(scope, _SPACED) if (path := _path_with_spaces(text)) is not None}
     texts = _texts(scope, _HOMES)
+    told = (text[span.start : span.end] for text in _texts(scope, _TOLD) for span in spans(text) if span.kind == "host")
+    hosts |= {name for name in told if DOMAIN.fullmatch(name)}
     homes = {name for path in paths for name in HOME.findall(path) if is_user(name)}
     return Names(
-        hosts=frozenset(host for _, host, _, _ in rows if host and host not in NO_HOSTS),
+        hosts=frozenset(hosts),
         kernels=frozenset(_kernels(scope)),
         users=frozenset(name for text in (*texts, *paths) for name in HOME.findall(text) if _is_person(name)),
         paths=frozenset(paths),
@@ -108,7 +114,7 @@ def is_own_word(name: str) -> bool:
 
 def is_findable(name: str) -> bool:
     """Whether a name can be told from the words and numbers of sentences."""
-    return any(c.isalpha() for c in name) and not is_own_word(name)
+    return any(c.isalpha() for c in name) and (name.endswith("_kernel") or not is_own_word(name))
 
 
 @functools.cache

@@ -4,8 +4,10 @@ Everything that a page says goes through `Privacy` before anything is made from 
 is shortened later, or stands in a sentence, a stack or a figure, is what came out of here.
 """
 
+import os
 import re
 import shlex
+from bisect import bisect
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -36,6 +38,7 @@ SHORTENED = "…"
 _NUMBER_OF_RUN = re.compile(r"-\d+$")
 """What is added to the name of a run that is taken."""
 _ADDRESS = re.compile(r"\d+(?:\.\d+){3}")
+_PROGRAM = "traceanalyzer "
 _CUTS = ((NAME_IN_FINDING, " ..."), (77, "..."))
 """Characters of a kernel's name that sentences keep, and what follows them."""
 _KERNEL, _OPERATIONS = "kernel", frozenset({"previous_op", "next_op"})
@@ -48,7 +51,7 @@ _TOLD = (
 )
 """How sentences tell of kernels and runs."""
 _KINDS = (("path", "path"), ("host", "host name"), ("kernel", "kernel name"), ("run", "run name"))
-_FIRST = ("inputs", "value")
+_FIRST = ("inputs", "value", "public")
 """Kinds of parts that go before all others, whatever these hold."""
 
 
@@ -92,7 +95,7 @@ class Privacy:
         self._texts: dict[str, str] = {}
         self._hosts = {host.partition(".")[0]: host for host in sorted(names.hosts) if not _is_address(host)}
         self._hosts |= {host: host for host in names.hosts}
-        self._files = {last_part(path): path for path in sorted(names.paths)}
+        self._files = _by_last_part(names.paths)
         self._cut = {
             f"{name[:length]}{mark}": name
             for length, mark in _CUTS
@@ -145,17 +148,16 @@ class Privacy:
         names, kinds = self._names, dict[str, str]()
         if self._pseudonyms is not None:
             kinds |= dict.fromkeys(names.runs, "run") | dict.fromkeys(names.kernels, "kernel")
-            kinds |= dict.fromkeys(self._files, "file")
         kinds |= dict.fromkeys(self._hosts, "host")
         kinds = {name: kind for name, kind in kinds.items() if is_findable(name)}
         if self._pseudonyms is not None:
             kinds |= dict.fromkeys(self._cut, "kernel")
+            kinds |= {name: "file" for name in self._files if "." in name or is_findable(name)}
         kinds |= dict.fromkeys(names.users, "user")
         if not self._full:
             paths = [path for path in names.paths if last_part(path) != path]
             kinds |= dict.fromkeys(paths, "path") | {f"file://{path}": "path" for path in paths}
-        kinds |= dict.fromkeys(names.values, "value")
-        return kinds | ({names.inputs: "inputs"} if names.inputs else {})
+        return kinds | dict.fromkeys(names.values, "value")
 
     def _told_by_sentences(self) -> list[tuple[str, re.Pattern[str]]]:
         """Patterns that find names which are words of sentences, where the words around say what they are."""
@@ -206,6 +208,7 @@ class Privacy:
 
     def _spans(self, text: str) -> Iterator[Span]:
         yield from self._finder.spans(text)
+        yield from self._inputs(text)
         yield from (span for span in guesses.spans(text) if not (self._full and span.kind == "path"))
         if self._full:
             yield from (Span(*match.span(1), "user") for match in HOME.finditer(text) if is_user(match[1]))
@@ -214,10 +217,21 @@ class Privacy:
                 yield from (Span(*match.span(), kind) for match in pattern.finditer(text))
             yield from (Span(*match.span(), "file") for match in FILE.finditer(text) if not is_own_word(match[0]))
 
+    def _inputs(self, text: str) -> Iterator[Span]:
+        """Where commands of this program name the captures, with all that the names of these hold."""
+        inputs, at = self._names.inputs, text.find(_PROGRAM)
+        while inputs and at >= 0 and (at := text.find(f" {inputs}", at)) >= 0:
+            end = at + 1 + len(inputs)
+            if text[end : end + 1] in ("", " ", ",", ";", ")", "`"):
+                yield Span(at + 1, end, "inputs")
+            at = end
+
     def _instead(self, found: str, kind: str) -> str:
         """What stands in the place of a name of a kind."""
         if kind == "inputs":
             return self.command(found)
+        if kind == "public":
+            return found
         if kind == "user":
             self.left_out.users.add(found)
             return USER
@@ -242,7 +256,7 @@ class Privacy:
         if self._pseudonyms is not None:
             return self._replaced("path", path)
         last = last_part(path)
-        if self._full or last == path:
+        if self._full or last == path.removeprefix("./"):
             return self.text(path)
         self.left_out.paths.add(path)
         last = self._last(path)
@@ -255,7 +269,7 @@ class Privacy:
             last = re.split("[?#]", last, maxsplit=1)[0]
         of_home = any(match.end(1) == len(path.rstrip("/\\")) for match in HOME.finditer(path))
         if (of_home and is_user(last)) or (last.startswith("~") and len(last) > 1):
-            self.left_out.users.add(last)
+            self.left_out.users.add(last.lstrip("~"))
             return USER
         return self.text(last)
 
@@ -285,15 +299,25 @@ def last_part(path: str) -> str:
     return re.split(r"[/\\]", path.rstrip("/\\"))[-1]
 
 
+def _by_last_part(paths: Iterable[str]) -> dict[str, str]:
+    """The path of each last part, by which sentences name files; the part itself where it is that of several."""
+    found: dict[str, dict[str, str]] = {}
+    for path in sorted(paths):
+        found.setdefault(last_part(path), {})[os.path.abspath(path)] = path  # noqa: PTH100 - asks no disk
+    return {last: next(iter(each.values())) if len(each) == 1 else last for last, each in found.items()}
+
+
 def _chosen(spans: Iterable[Span]) -> list[Span]:
     """Parts of a text that do not overlap: of those that do the first kinds, else the longest one."""
     out: list[Span] = []
-    taken: list[tuple[int, int]] = []
     for span in sorted(spans, key=lambda span: (span.kind not in _FIRST, span.start - span.end, span.start)):
-        if span.end > span.start and all(span.end <= start or end <= span.start for start, end in taken):
-            out.append(span)
-            taken.append((span.start, span.end))
-    return sorted(out)
+        place = bisect(out, span)
+        is_free = (not place or out[place - 1].end <= span.start) and (
+            place == len(out) or span.end <= out[place].start
+        )
+        if is_free and span.end > span.start:
+            out.insert(place, span)
+    return out
 
 
 def _short(host: str) -> str:
