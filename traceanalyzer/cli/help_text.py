@@ -19,6 +19,7 @@ Options:
 Start:
   checkup  What limits the job, what it costs a step, what to change first.
   ingest   Read trace files into the store.
+  report   Everything about a run in one HTML file to pass around.
   demo     Read the bundled sample traces and show what can be asked.
   howto    How to capture what questions need: nsys, torch, ncu, DCGM.
 
