@@ -5,8 +5,11 @@ import tempfile
 from pathlib import Path
 
 
-def write_whole(target: Path, content: bytes) -> None:
-    """Write a file so that it is seen as it was or whole, never in part. A device or pipe is just written to."""
+def write_whole(target: Path, content: bytes, mode: int | None = None) -> None:
+    """Write a file so that it is seen as it was or whole, never in part. A device or pipe is just written to.
+
+    `mode` are its permissions, in place of those of the file before it, or of new files.
+    """
     if target.exists() and not target.is_file():
         target.write_bytes(content)
         return
@@ -16,7 +19,7 @@ def write_whole(target: Path, content: bytes) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
-        temporary.chmod(_mode_of(real))
+        temporary.chmod(_mode_of(real) if mode is None else mode)
         temporary.replace(real)
     except BaseException:
         temporary.unlink(missing_ok=True)

@@ -257,9 +257,10 @@ class TraceSet:
         """Everything about one run, to be written as a page (`html`), as Markdown or as JSON.
 
         Environment variables and user names are left out; paths and host names are shortened unless `full_paths`.
-        With `key`, the file of a key, names of hosts, paths and kernels are replaced by stable pseudonyms: a key that
-        is there is used again, and `Report.write` writes it. `inputs` and `lang` are those of `checkup`. Raises
-        `UsageError` where several runs are selected, `TraceAnalyzerError` where `key` is no key.
+        With `key`, the file of a key, names of hosts, paths, runs and kernels are replaced by stable pseudonyms: a key
+        that is there is used again. `pseudonyms.save()` of the report writes it, and belongs before the page is
+        written. `inputs` and `lang` are those of `checkup`. Raises `UsageError` where several runs are selected,
+        `TraceAnalyzerError` where `key` is no key.
         """
         from traceanalyzer.report.privacy import Pseudonyms
         from traceanalyzer.report.report import Report, Wishes

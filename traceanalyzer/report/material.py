@@ -1,6 +1,7 @@
 """What sections are made from: the answers to the questions, each asked once, and what they have in common."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -24,12 +25,13 @@ LEAST_ROWS, ROWS_A_DEVICE, MOST_ROWS = 500, 60, 20_000
 class Material:
     """The answers that a report is made from, for the one run of a scope.
 
-    `ask` answers questions about that scope; `inputs` is what a command line names the same captures and selection by.
+    `ask` answers questions about that scope; `inputs` is what a command line names the same captures and selection by,
+    `private` makes texts that come from no answer fit to leave.
     """
 
-    def __init__(self, scope: Scope, ask: Ask, inputs: str, language: str) -> None:
+    def __init__(self, scope: Scope, ask: Ask, inputs: str, language: str, private: Callable[[str], str]) -> None:
         self.scope, self.inputs, self.language = scope, inputs, language
-        self._ask = ask
+        self._ask, self._private = ask, private
         self._answers: dict[str, Answer] = {}
 
     @property
@@ -106,7 +108,12 @@ class Material:
 
     def picture(self, step: int) -> StepPicture:
         """A step of the pictured devices."""
-        return step_picture(self.scope, self._tree, self._communication, self.pictured(), step, POINTS)
+        picture = step_picture(self.scope, self._tree, self._communication, self.pictured(), step, POINTS)
+        stretches = {
+            device: [replace(each, blame=each.blame and self._private(each.blame)) for each in stretches]
+            for device, stretches in picture.stretches.items()
+        }
+        return replace(picture, stretches=stretches)
 
     @cached_property
     def _tree(self) -> StackTree:

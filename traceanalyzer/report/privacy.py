@@ -4,97 +4,66 @@ Everything that a page says goes through `Privacy` before anything is made from 
 is shortened later, or stands in a sentence, a stack or a figure, is what came out of here.
 """
 
-import hashlib
-import hmac
+import os
 import re
-import secrets
-from collections.abc import Iterable
+import shlex
+from bisect import bisect
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.passes.answer import Answer, Frame
-from traceanalyzer.passes.scope import Scope
+from traceanalyzer.passes.kernels import NAME_IN_FINDING
+from traceanalyzer.report import guesses
+from traceanalyzer.report.guesses import FILE, HOME, Span
+from traceanalyzer.report.known_names import (
+    NO_HOSTS,
+    Finder,
+    Names,
+    is_findable,
+    is_own_word,
+    is_user,
+    is_variable,
+    names_of,
+    words_of,
+)
+from traceanalyzer.report.pseudonyms import Pseudonyms
 from traceanalyzer.units import counted
 
+__all__ = ["LeftOut", "Names", "Privacy", "Pseudonyms", "is_variable", "names_of"]
+
 USER = "(user)"
-_SEPARATOR = r"[/\\]"
-_PATH = re.compile(
-    r"""(?<![\w.%)/\\-])                # not in the middle of a name, a number or a rate such as GB/s
-    (?:[A-Za-z]+://(?=/|[\w.-]+/)       # a scheme, such as file://
-      |[A-Za-z]:[\\/]                   # a drive of Windows
-      |\\\\(?=[\w.-]+\\)                # a share of Windows
-      |~[\w.-]*/                        # a home
-      |\.{0,2}/)                        # the root, or here
-    (?:[^\s/\\:;,"'`<>|()\[\]{}]+[/\\])+   # folders
-    (?P<name>[^\s/\\:;,"'`<>|()\[\]{}]*)   # the last part
-    """,
-    re.VERBOSE,
-)
-"""A path with a folder or more in it."""
-_HOME = re.compile(rf"(?:^|{_SEPARATOR})(?:home|Users|users|u|scratch|fsx)(?:{_SEPARATOR})([A-Za-z_][\w.-]+)", re.ASCII)
-_AT_HOST = re.compile(r"\b([A-Za-z_][\w.-]*)@(?=[\w-]+(?:\.[\w-]+)*(?![\w.-]))")
-_GENERIC = frozenset(
-    {"root", "user", "users", "home", "data", "shared", "public", "model", "models", "torch", "python"}
-)
-"""Folders of homes that are no names of people, or words that sentences have."""
-_LEAST_NAME = 3
+VALUE = "(left out)"
+SHORTENED = "…"
+_NUMBER_OF_RUN = re.compile(r"-\d+$")
+"""What is added to the name of a run that is taken."""
 _ADDRESS = re.compile(r"\d+(?:\.\d+){3}")
-_CUT = 77
-"""Characters of a kernel's name that sentences keep."""
-_KERNEL_COLUMNS = frozenset({"kernel", "previous_op", "next_op"})
-_FILE_IN_FRAME = re.compile(r"\(([^()\s:]+\.\w+):(\d+)\)")
-
-
-class _Key(msgspec.Struct):
-    """What is in the file beside the page: the secret, and the name behind each pseudonym."""
-
-    secret: str
-    names: dict[str, str] = {}
-
-
-class Pseudonyms:
-    """Stable names in place of others: the same name always has the same one under the same secret.
-
-    The key, a file beside the page that is not meant to leave, holds the secret and what each pseudonym stands for. A
-    key that is there is used again, so that pages made later use the same pseudonyms. Raises `TraceAnalyzerError` where
-    the key is not one.
-    """
-
-    def __init__(self, key: Path) -> None:
-        self.key = key
-        self._known = _Key(secrets.token_hex(16))
-        if key.exists():
-            try:
-                self._known = msgspec.json.decode(key.read_bytes(), type=_Key)
-            except (OSError, msgspec.DecodeError) as error:
-                raise TraceAnalyzerError(f"{key}: is not a key of pseudonyms ({error}); move it away") from error
-
-    def of(self, kind: str, name: str) -> str:
-        """The pseudonym of a name of a kind: `kernel-1f0c9a7e`."""
-        digest = hmac.new(self._known.secret.encode(), f"{kind}\0{name}".encode("utf-8", "replace"), hashlib.sha256)
-        pseudonym = f"{kind}-{digest.hexdigest()[:8]}"
-        self._known.names[pseudonym] = name
-        return pseudonym
-
-    def content(self) -> bytes:
-        """What belongs into the key's file."""
-        ordered = _Key(self._known.secret, dict(sorted(self._known.names.items())))
-        return msgspec.json.format(msgspec.json.encode(ordered), indent=1) + b"\n"
+_PROGRAM = "traceanalyzer "
+_CUTS = ((NAME_IN_FINDING, " ..."), (77, "..."))
+"""Characters of a kernel's name that sentences keep, and what follows them."""
+_KERNEL, _OPERATIONS = "kernel", frozenset({"previous_op", "next_op"})
+"""The column of kernels, and those of operations of a device, which may be kernels."""
+_NCU_FILTER = re.compile(r"(?<=--kernel-name \"regex:)[^\"]+(?=\")")
+_TOLD = (
+    ("kernel", "kernels", r"(?<=: )NAME(?=, [\d,.]+ calls?\b)|^NAME(?= takes [\d.]+ %)"),
+    ("kernel", "kernels", r"(?<= time is of )NAME$|(?<=most of all )NAME(?=, [\d.]+ times)"),
+    ("run", "runs", r"(?<=\brun )NAME(?=$|[,;:. ])"),
+)
+"""How sentences tell of kernels and runs."""
+_KINDS = (("path", "path"), ("host", "host name"), ("kernel", "kernel name"), ("run", "run name"))
+_FIRST = ("inputs", "value", "public")
+"""Kinds of parts that go before all others, whatever these hold."""
 
 
 @dataclass(slots=True)
 class LeftOut:
-    """What was left out of a page, or shortened in it: distinct ones."""
+    """What was left out of a page, shortened or replaced in it: distinct ones, by kind."""
 
     variables: set[str] = field(default_factory=set)
     paths: set[str] = field(default_factory=set)
     hosts: set[str] = field(default_factory=set)
     users: set[str] = field(default_factory=set)
-    replaced: set[str] = field(default_factory=set)
+    replaced: dict[str, set[str]] = field(default_factory=dict)
 
     def sentences(self) -> list[str]:
         """The same in words, without what they are."""
@@ -108,63 +77,40 @@ class LeftOut:
         if self.users:
             out.append(f"{counted(len(self.users), 'user name')} replaced by {USER}")
         if self.replaced:
-            out.append(
-                f"{counted(len(self.replaced), 'name')} of hosts, paths and kernels replaced by pseudonyms; the key"
-                " stays with whoever made this page"
-            )
+            counts = [counted(len(self.replaced[kind]), words) for kind, words in _KINDS if kind in self.replaced]
+            out.append(f"{_listed(counts)} replaced by pseudonyms; the key stays with whoever made this page")
         return out or ["nothing was left out or shortened"]
-
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """Names of a store that stand in texts: hosts, and kernels."""
-
-    hosts: frozenset[str]
-    kernels: frozenset[str]
-    users: frozenset[str]
-
-
-def names_of(scope: Scope) -> Names:
-    """The names that texts about a scope may hold. Users are those whose homes paths of the store lead to."""
-    rows = scope.connection.execute("SELECT host, path FROM stored.captures").fetchall()
-    processes = scope.connection.execute("SELECT DISTINCT name FROM processes WHERE name IS NOT NULL").fetchall()
-    kernels = scope.connection.execute(
-        "SELECT DISTINCT name FROM gpu_ops WHERE kind = 'kernel' UNION SELECT DISTINCT kernel FROM kernel_profiles"
-        " UNION SELECT DISTINCT kernel FROM kernel_summaries"
-    ).fetchall()
-    texts = [path for _, path in rows if path] + [name for (name,) in processes]
-    found = {name for text in texts for name in _HOME.findall(text)}
-    return Names(
-        frozenset(host for host, _ in rows if host),
-        frozenset(name for (name,) in kernels if name),
-        frozenset(name for name in found if len(name) >= _LEAST_NAME and name.lower() not in _GENERIC),
-    )
 
 
 class Privacy:
     """Makes texts and answers fit to leave, and keeps count of what it left out.
 
-    `full_paths` keeps paths and host names whole; `pseudonyms` replaces them, and names of kernels, in any case.
+    `full_paths` keeps paths and host names whole, but for users in them; `pseudonyms` replaces them, and names of
+    kernels and runs, in any case.
     """
 
     def __init__(self, names: Names, *, full_paths: bool = False, pseudonyms: Pseudonyms | None = None) -> None:
-        self._full = full_paths
-        self._pseudonyms = pseudonyms
+        self._names, self._pseudonyms = names, pseudonyms
+        self._full = full_paths and pseudonyms is None
         self._texts: dict[str, str] = {}
-        self._users = _words(names.users)
-        self._hosts = _words(host for host in names.hosts if self._short(host) != host or pseudonyms is not None)
-        self._kernels = _longest_first(names.kernels) if pseudonyms is not None else []
+        self._hosts = {host.partition(".")[0]: host for host in sorted(names.hosts) if not _is_address(host)}
+        self._hosts |= {host: host for host in names.hosts}
+        self._files = _by_last_part(names.paths)
+        self._cut = {
+            f"{name[:length]}{mark}": name
+            for length, mark in _CUTS
+            for name in sorted(names.kernels)
+            if len(name) > length
+        }
+        self._finder = Finder(self._kinds())
+        self._told = self._told_by_sentences()
         self.left_out = LeftOut()
 
     def answer(self, answer: Answer) -> Answer:
         """The same answer with texts that may leave. Environment variables are not among the facts of its tables."""
-        tables = {name: self._frame(frame) for name, frame in answer.tables.items()}
-        if self._pseudonyms is not None:
-            known = {name for frame in answer.tables.values() for name in _kernels_of(frame)}
-            self._kernels = _longest_first({*self._kernels, *known})
         return replace(
             answer,
-            tables=tables,
+            tables={name: self._frame(frame) for name, frame in answer.tables.items()},
             findings=[replace(finding, text=self.text(finding.text)) for finding in answer.findings],
             warnings=[self.text(text) for text in answer.warnings],
             notes=[self.text(text) for text in answer.notes],
@@ -172,13 +118,56 @@ class Privacy:
 
     def text(self, text: str) -> str:
         """A text that may leave."""
-        if text not in self._texts:
-            self._texts[text] = self._made(text)
-        return self._texts[text]
+        known = self._texts.get(text)
+        if known is None:
+            known = self._texts[text] = self._made(text)
+        return known
 
-    def command(self, text: str) -> str:
-        """A command line that may leave: paths are their last parts, which a reader has to find in any case."""
-        return self.text(text).replace("…/", "")
+    def run(self, name: str) -> str:
+        """The name of a run that may leave. Runs have the names of files or folders, which may be a user's home."""
+        if self._pseudonyms is not None:
+            return self._replaced("run", name)
+        plain = _NUMBER_OF_RUN.sub("", name)
+        if plain not in self._names.homes:
+            return self.text(name)
+        self.left_out.users.add(plain)
+        return USER
+
+    def command(self, inputs: str) -> str:
+        """The captures of a command line so that they may leave, still quoted for a shell: of paths the last part."""
+        out: list[str] = []
+        option = ""
+        for word, is_path in words_of(inputs):
+            made = self._path_of_command(word) if is_path else self.run(word) if option == "--run" else self.text(word)
+            out.append(made)
+            option = word
+        return shlex.join(out)
+
+    def _kinds(self) -> dict[str, str]:
+        """Every name that is looked for in texts, and what it is. Words of sentences cannot be told from them."""
+        names, kinds = self._names, dict[str, str]()
+        if self._pseudonyms is not None:
+            kinds |= dict.fromkeys(names.runs, "run") | dict.fromkeys(names.kernels, "kernel")
+        kinds |= dict.fromkeys(self._hosts, "host")
+        kinds = {name: kind for name, kind in kinds.items() if is_findable(name)}
+        if self._pseudonyms is not None:
+            kinds |= dict.fromkeys(self._cut, "kernel")
+            kinds |= {name: "file" for name in self._files if "." in name or is_findable(name)}
+        kinds |= dict.fromkeys(names.users, "user")
+        if not self._full:
+            paths = [path for path in names.paths if last_part(path) != path]
+            kinds |= dict.fromkeys(paths, "path") | {f"file://{path}": "path" for path in paths}
+        return kinds | dict.fromkeys(names.values, "value")
+
+    def _told_by_sentences(self) -> list[tuple[str, re.Pattern[str]]]:
+        """Patterns that find names which are words of sentences, where the words around say what they are."""
+        out = []
+        for kind, names, pattern in _TOLD if self._pseudonyms is not None else ():
+            able = [name for name in getattr(self._names, names) if not is_findable(name)]
+            if able:
+                name = f"(?:{'|'.join(map(re.escape, sorted(able, key=len, reverse=True)))})"
+                out.append((kind, re.compile(pattern.replace("NAME", name))))
+        return out
 
     def _frame(self, frame: Frame) -> Frame:
         if frame.spec.name == "environment" and "fact" in frame.columns:
@@ -194,87 +183,153 @@ class Privacy:
 
     def _value(self, column: str, value: Any) -> Any:
         if isinstance(value, str):
-            if self._pseudonyms is not None and column in _KERNEL_COLUMNS:
-                return self._replaced("kernel", value)
-            if column == "host":
-                return self._host(value)
-            return self.text(value)
+            return self._cell(column, value)
         if isinstance(value, (list, tuple)):
             return [self._value(column, item) for item in value]
         if isinstance(value, dict):
             return {name: self._value(name, item) for name, item in value.items()}
         return value
 
+    def _cell(self, column: str, value: str) -> str:
+        if self._pseudonyms is not None and (
+            column == _KERNEL or (column in _OPERATIONS and value in self._names.kernels)
+        ):
+            return self._replaced("kernel", value)
+        if column == "run":
+            return self.run(value)
+        return self._host(value) if column == "host" else self.text(value)
+
     def _made(self, text: str) -> str:
-        if self._pseudonyms is not None:
-            text = self._without_kernels(text)
-        text = _PATH.sub(self._path, text)
-        text = _AT_HOST.sub(self._user, text)
-        if self._hosts is not None:
-            text = self._hosts.sub(lambda match: self._host(match[0]), text)
-        if self._users is not None:
-            text = self._users.sub(self._user, text)
-        if self._pseudonyms is not None:
-            text = _FILE_IN_FRAME.sub(lambda match: f"({self._replaced('path', match[1])}:{match[2]})", text)
-        return text
+        out, end = [], 0
+        for span in _chosen(self._spans(text)):
+            out += [text[end : span.start], self._instead(text[span.start : span.end], span.kind)]
+            end = span.end
+        return "".join((*out, text[end:]))
 
-    def _without_kernels(self, text: str) -> str:
-        for name in self._kernels:
-            if name in text:
-                text = text.replace(name, self._replaced("kernel", name))
-            elif len(name) > _CUT and f"{name[:_CUT]}..." in text:
-                text = text.replace(f"{name[:_CUT]}...", self._replaced("kernel", name))
-        return text
-
-    def _path(self, match: re.Match[str]) -> str:
-        if self._pseudonyms is not None:
-            return self._replaced("path", match[0])
+    def _spans(self, text: str) -> Iterator[Span]:
+        yield from self._finder.spans(text)
+        yield from self._inputs(text)
+        yield from (span for span in guesses.spans(text) if not (self._full and span.kind == "path"))
         if self._full:
-            return match[0]
-        self.left_out.paths.add(match[0])
-        return f"…/{match['name']}"
+            yield from (Span(*match.span(1), "user") for match in HOME.finditer(text) if is_user(match[1]))
+        if self._pseudonyms is not None:
+            for kind, pattern in (*self._told, ("kernel", _NCU_FILTER)):
+                yield from (Span(*match.span(), kind) for match in pattern.finditer(text))
+            yield from (Span(*match.span(), "file") for match in FILE.finditer(text) if not is_own_word(match[0]))
+
+    def _inputs(self, text: str) -> Iterator[Span]:
+        """Where commands of this program name the captures, with all that the names of these hold."""
+        inputs, at = self._names.inputs, text.find(_PROGRAM)
+        while inputs and at >= 0 and (at := text.find(f" {inputs}", at)) >= 0:
+            end = at + 1 + len(inputs)
+            if text[end : end + 1] in ("", " ", ",", ";", ")", "`"):
+                yield Span(at + 1, end, "inputs")
+            at = end
+
+    def _instead(self, found: str, kind: str) -> str:
+        """What stands in the place of a name of a kind."""
+        if kind == "inputs":
+            return self.command(found)
+        if kind == "public":
+            return found
+        if kind == "user":
+            self.left_out.users.add(found)
+            return USER
+        if kind == "host":
+            return self._host(found)
+        if kind == "path":
+            return self._path(found)
+        if kind == "file":
+            return self._replaced("path", self._files.get(found, found))
+        if kind in ("kernel", "run"):
+            return self._replaced(kind, self._cut.get(found, found))
+        self.left_out.variables.add(kind.removeprefix("variable "))
+        return VALUE
+
+    def _path(self, path: str) -> str:
+        if self._pseudonyms is not None:
+            return self._replaced("path", path.removeprefix("file://"))
+        self.left_out.paths.add(path)
+        return f"{SHORTENED}/{self._last(path)}"
+
+    def _path_of_command(self, path: str) -> str:
+        if self._pseudonyms is not None:
+            return self._replaced("path", path)
+        last = last_part(path)
+        if self._full or last == path.removeprefix("./"):
+            return self.text(path)
+        self.left_out.paths.add(path)
+        last = self._last(path)
+        return f"./{last}" if last.startswith("-") else last
+
+    def _last(self, path: str) -> str:
+        """The last part of a path, without a user's name."""
+        last = last_part(path)
+        if "://" in path:
+            last = re.split("[?#]", last, maxsplit=1)[0]
+        of_home = any(match.end(1) == len(path.rstrip("/\\")) for match in HOME.finditer(path))
+        if (of_home and is_user(last)) or (last.startswith("~") and len(last) > 1):
+            self.left_out.users.add(last.lstrip("~"))
+            return USER
+        return self.text(last)
 
     def _host(self, host: str) -> str:
         if self._pseudonyms is not None:
-            return self._replaced("host", host)
-        short = self._short(host)
+            return host if host in NO_HOSTS else self._replaced("host", self._hosts.get(host, host))
+        short = host if self._full else _short(host)
         if short != host:
             self.left_out.hosts.add(host)
-        return short
+        return self._without_users(short)
 
-    def _short(self, host: str) -> str:
-        """A host without its domain; of an address the last number."""
-        if self._full:
-            return host
-        return f"…{host.rpartition('.')[2]}" if _ADDRESS.fullmatch(host) else host.partition(".")[0]
-
-    def _user(self, match: re.Match[str]) -> str:
-        self.left_out.users.add(match[1] if match.re is _AT_HOST else match[0])
-        return f"{USER}@" if match.re is _AT_HOST else USER
+    def _without_users(self, name: str) -> str:
+        spans = [span for span in self._finder.spans(name) if span.kind == "user"]
+        for span in reversed(spans):
+            self.left_out.users.add(name[span.start : span.end])
+            name = name[: span.start] + USER + name[span.end :]
+        return name
 
     def _replaced(self, kind: str, name: str) -> str:
         assert self._pseudonyms is not None
-        self.left_out.replaced.add(name)
+        self.left_out.replaced.setdefault(kind, set()).add(name)
         return self._pseudonyms.of(kind, name)
 
 
-def is_variable(fact: str) -> bool:
-    """Whether a fact of the environment is an environment variable: those have capitals."""
-    return fact.isupper()
+def last_part(path: str) -> str:
+    """The last part of a path, of any system."""
+    return re.split(r"[/\\]", path.rstrip("/\\"))[-1]
 
 
-def _kernels_of(frame: Frame) -> Iterable[str]:
-    return {name for column in _KERNEL_COLUMNS & set(frame.columns) for name in frame.columns[column] if name}
+def _by_last_part(paths: Iterable[str]) -> dict[str, str]:
+    """The path of each last part, by which sentences name files; the part itself where it is that of several."""
+    found: dict[str, dict[str, str]] = {}
+    for path in sorted(paths):
+        found.setdefault(last_part(path), {})[os.path.abspath(path)] = path  # noqa: PTH100 - asks no disk
+    return {last: next(iter(each.values())) if len(each) == 1 else last for last, each in found.items()}
 
 
-def _longest_first(names: Iterable[str]) -> list[str]:
-    """Names, those first that may hold others; very short ones would be found inside of words."""
-    return sorted((name for name in set(names) if len(name) >= _LEAST_NAME), key=lambda name: (-len(name), name))
+def _chosen(spans: Iterable[Span]) -> list[Span]:
+    """Parts of a text that do not overlap: of those that do the first kinds, else the longest one."""
+    out: list[Span] = []
+    for span in sorted(spans, key=lambda span: (span.kind not in _FIRST, span.start - span.end, span.start)):
+        place = bisect(out, span)
+        is_free = (not place or out[place - 1].end <= span.start) and (
+            place == len(out) or span.end <= out[place].start
+        )
+        if is_free and span.end > span.start:
+            out.insert(place, span)
+    return out
 
 
-def _words(names: Iterable[str]) -> re.Pattern[str] | None:
-    """A pattern that finds names as whole words."""
-    able = sorted(set(names), key=lambda name: (-len(name), name))
-    if not able:
-        return None
-    return re.compile(rf"(?<![\w.-])(?:{'|'.join(map(re.escape, able))})(?![\w-])")
+def _short(host: str) -> str:
+    """A host without its domain; of an address the last number."""
+    if not _is_address(host):
+        return host.partition(".")[0]
+    return f"{SHORTENED}{re.split('[.:]', host.rstrip(':]'))[-1]}"
+
+
+def _is_address(host: str) -> bool:
+    return ":" in host or _ADDRESS.fullmatch(host) is not None
+
+
+def _listed(parts: list[str]) -> str:
+    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))

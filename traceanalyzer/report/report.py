@@ -49,12 +49,15 @@ class Report:
         if len(scope.runs) > 1:
             raise UsageError("a report is of one run; --run NAME chooses it")
         self._wishes = wishes
-        self._privacy = Privacy(names_of(scope), full_paths=wishes.full_paths, pseudonyms=wishes.pseudonyms)
+        self._privacy = Privacy(
+            names_of(scope, wishes.inputs), full_paths=wishes.full_paths, pseudonyms=wishes.pseudonyms
+        )
 
         def asked(question: str, **selection: Any) -> Answer:
             return self._privacy.answer(ask(question, **selection))
 
-        self.material = Material(scope, asked, self._privacy.command(wishes.inputs), wishes.language)
+        inputs = self._privacy.command(wishes.inputs)
+        self.material = Material(scope, asked, inputs, wishes.language, self._privacy.text)
         # What others answered is told by this one, so it is built last and stands where it stands.
         order = sorted(SECTIONS, key=lambda section: section.name == "fitness")
         built: dict[str, Built] = {}
@@ -81,9 +84,9 @@ class Report:
         leads = [Lead(_cost_and_share(row), row["title"], card_anchor(row)) for row in told[:MOST_LEADS]]
         first = next((text for row in verdicts if row["cost_ns"] for text in row["advice"]), None)
         problems = sum(state == "problem" for state in self.material.answer("info").tables["fitness"].columns["state"])
-        run = ", ".join(self.material.scope.runs) or "empty store"
+        run = ", ".join(map(self._privacy.run, self.material.scope.runs)) or "empty store"
         return Head(
-            title=f"{self._privacy.text(run)}: traceanalyzer report",
+            title=f"{run}: traceanalyzer report",
             headline=self._headline(verdicts),
             cost=_price(verdicts),
             notes=[*checkup.notes],

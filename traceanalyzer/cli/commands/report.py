@@ -10,7 +10,6 @@ from traceanalyzer.cli.options import Asked, question_options
 from traceanalyzer.cli.progress import progress_bar
 from traceanalyzer.cli.render.output import deliver, rendered
 from traceanalyzer.errors import UsageError
-from traceanalyzer.files import write_whole
 
 if TYPE_CHECKING:
     from traceanalyzer.report.report import Report
@@ -27,11 +26,11 @@ FORMATS = {".html": "html", ".htm": "html", ".md": "markdown", ".json": "json"}
     type=click.Choice(("html", "markdown", "json")),
     help="html is the page; markdown and json are summaries.  [default: that of FILE's name, else html]",
 )
-@click.option("--full-paths", is_flag=True, help="Keep paths and host names whole.")
+@click.option("--full-paths", is_flag=True, help="Keep paths and host names whole, but for users in them.")
 @click.option(
     "--pseudonyms",
     is_flag=True,
-    help="Replace names of hosts, paths and kernels; the key is kept in FILE.key.json, which is not for others.",
+    help="Replace names of hosts, paths, runs and kernels; the key is kept in FILE.key.json, which is not for others.",
 )
 @click.option(
     "--lang", type=click.Choice(("en", "zh")), default="en", show_default=True, help="Language of the verdicts."
@@ -44,8 +43,9 @@ def command(asked: Asked, file_format: str | None, full_paths: bool, pseudonyms:
     Each figure links to the row behind it and shows the command that prints it. The page needs no network and no
     server.
 
-    Environment variables and user names never get into it; paths and host names are shortened, and the page says what
-    was left out. markdown and json are summaries for issues and pull requests.
+    Environment variables and names of users never get into it; paths and host names are shortened, and the page says
+    what was left out. Names that a program gave (ranges, threads, files, runs) stay, but for what looks like a path, a
+    host or a user in them. markdown and json are summaries for issues and pull requests.
 
     \b
     Examples:
@@ -66,9 +66,9 @@ def command(asked: Asked, file_format: str | None, full_paths: bool, pseudonyms:
             inputs=asked.inputs, lang=lang, full_paths=full_paths, key=key, progress=progress, **asked.selection
         )
         text = _written(report, kind)
-    if key is not None and report.pseudonyms is not None:
-        write_whole(key, report.pseudonyms.content())
-        key.chmod(0o600)
+    # Before the page, so that there is none whose names nobody can tell.
+    if report.pseudonyms is not None:
+        report.pseudonyms.save()
     deliver(text, target)
 
 
