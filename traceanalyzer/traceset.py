@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import duckdb
 
@@ -37,6 +37,8 @@ from traceanalyzer.store.location import default_store
 if TYPE_CHECKING:
     from traceanalyzer.ingestion import Progress
     from traceanalyzer.report.report import Report
+
+Done = TypeVar("Done")
 
 MOST_OF_HOST = 1_000_000
 """Loader workers of a rank, and cores of a host, that are believed."""
@@ -258,8 +260,7 @@ class TraceSet:
 
         Environment variables and user names are left out; paths and host names are shortened unless `full_paths`.
         With `key`, the file of a key, names of hosts, paths, runs and kernels are replaced by stable pseudonyms: a key
-        that is there is used again. `pseudonyms.save()` of the report writes it, and belongs before the page is
-        written. `inputs` and `lang` are those of `checkup`. Raises `UsageError` where several runs are selected,
+        that is there is used again, and `Report.write` keeps it before it writes a page. `inputs` and `lang` are those of `checkup`. Raises `UsageError` where several runs are selected,
         `TraceAnalyzerError` where `key` is no key.
         """
         from traceanalyzer.report.privacy import Pseudonyms
@@ -274,8 +275,16 @@ class TraceSet:
                 return self.checkup(lang=lang, inputs=named, **chosen)
             return self.ask(question, **chosen)
 
-        scope = self._scope(make_selection(**selection), every_source=False)
-        return Report(scope, ask, wishes, progress)
+        def made() -> Report:
+            return Report(self._scope(make_selection(**selection), every_source=False), ask, wishes, progress)
+
+        connection = self._connection
+        try:
+            return self._read(made)
+        except StoreError:
+            if self._connection is connection:
+                raise
+            return self._read(made)  # a question had the store made anew, under the others
 
     def ask(self, question: str, **selection: object) -> Answer:
         """The answer of a pass by its name. Raises `UsageError` where there is no such question."""
@@ -292,13 +301,10 @@ class TraceSet:
     def _scope(self, selection: Selection, *, every_source: bool) -> Scope:
         return replace(resolve(self._connection, selection, every_source=every_source), memo=self._memo)
 
-    def _answer(
-        self, compute: Callable[[Scope], Answer], selection: dict[str, object], *, every_source: bool
-    ) -> Answer:
-        chosen = make_selection(**selection)
+    def _read(self, work: Callable[[], Done]) -> Done:
+        """What some work on the store gives. A damaged store that is a cached one is made anew, once."""
         try:
-            scope = self._scope(chosen, every_source=every_source)
-            answer = compute(scope)
+            return work()
         except duckdb.ConnectionException as error:
             raise StoreError(f"{self.path}: this handle was closed; open the store again") from error
         except duckdb.Error as error:
@@ -310,8 +316,19 @@ class TraceSet:
                 self._memo = {}
                 remake()
                 self._connection = open_to_read(self.path)
-                return self._answer(compute, selection, every_source=every_source)
+                return self._read(work)
             raise StoreError(f"{self.path}: the store cannot be read: {one_line(error)}") from error
+
+    def _answer(
+        self, compute: Callable[[Scope], Answer], selection: dict[str, object], *, every_source: bool
+    ) -> Answer:
+        chosen = make_selection(**selection)
+
+        def answered() -> tuple[Scope, Answer]:
+            scope = self._scope(chosen, every_source=every_source)
+            return scope, compute(scope)
+
+        scope, answer = self._read(answered)
         if answer.command not in ("info", "sql"):
             answer.warnings = spoiled(scope, answer.command) + answer.warnings
             rests_on = compute.captures(scope) if isinstance(compute, Pass) else scope.captures

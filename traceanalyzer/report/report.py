@@ -5,10 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from traceanalyzer.errors import UsageError
-from traceanalyzer.passes.answer import Answer
+from traceanalyzer.files import write_whole
+from traceanalyzer.passes.answer import Answer, Finding
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.report.blocks import Built
 from traceanalyzer.report.material import Ask, Material
@@ -18,9 +20,12 @@ from traceanalyzer.report.sections import SECTIONS
 from traceanalyzer.report.summary import markdown, summary
 from traceanalyzer.units import Unit, counted, format_value
 from traceanalyzer.version import __version__
+from traceanalyzer.views.machine import as_json
 
 Progress = Callable[[str, int, int], None]
 """Told the section that is made, its place, and how many there are."""
+FORMS = ("html", "markdown", "json")
+_FORM_OF = {".html": "html", ".htm": "html", ".md": "markdown", ".json": "json"}
 MOST_LEADS = 3
 LAST = "definitions"
 """The section that ends the page, behind those that only say what would fill them."""
@@ -112,6 +117,25 @@ class Report:
         title: str = verdicts[0]["title"] if verdicts else "nothing was recorded that a verdict could be made from"
         return title[:1].upper() + title[1:]
 
+    def written(self, form: str) -> str:
+        """The report in one of `FORMS`. Raises `UsageError` for another one."""
+        if form not in FORMS:
+            raise UsageError(f"no form {form!r} of a report; there are {', '.join(FORMS)}")
+        if form == "json":
+            return as_json(self.summary, 0)
+        return self.html if form == "html" else self.markdown
+
+    def write(self, target: str | Path, form: str | None = None) -> None:
+        """Write the report to a file, as a whole or not at all; the key of its pseudonyms, if any, is kept first.
+
+        Without `form` the end of the file's name says it, else it is a page. Raises `OSError`.
+        """
+        path = Path(target)
+        text = self.written(form or form_of(path))
+        if self.pseudonyms is not None:
+            self.pseudonyms.save()
+        write_whole(path, text.encode("utf-8", "backslashreplace"))
+
     @cached_property
     def html(self) -> str:
         """The page: one file, which fetches nothing."""
@@ -125,7 +149,14 @@ class Report:
     @cached_property
     def summary(self) -> Answer:
         """The report in short, for a program."""
-        return summary(self.material)
+        answer = summary(self.material)
+        answer.findings += [Finding("left_out", text) for text in self._privacy.left_out.sentences()]
+        return answer
+
+
+def form_of(path: Path) -> str:
+    """The form that the name of a file says: a page where it says none."""
+    return _FORM_OF.get(path.suffix.lower(), FORMS[0])
 
 
 def _now() -> datetime:

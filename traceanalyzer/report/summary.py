@@ -84,7 +84,8 @@ def _blocks(head: Head, material: Material) -> Iterator[str]:
             yield f"**{title}**" + (f" (the first {TOP} of {len(frame):,} rows)" if len(frame) > TOP else "") + "\n"
             yield markdown_table(told, frame.head(TOP))
     yield from _doubts(material)
-    yield f"<sub>traceanalyzer {escaped(head.version)}, {code(head.command)}</sub>"
+    left_out = escaped("; ".join(head.left_out))
+    yield f"<sub>traceanalyzer {escaped(head.version)}, {code(head.command)}; {left_out}</sub>"
 
 
 def _verdict_table(verdicts: list[dict[str, Any]]) -> str:

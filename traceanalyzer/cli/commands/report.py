@@ -1,21 +1,14 @@
 """`traceanalyzer report`: everything about a run in one file that a team can pass around."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from traceanalyzer.cli.ask import opened
 from traceanalyzer.cli.options import Asked, question_options
 from traceanalyzer.cli.progress import progress_bar
-from traceanalyzer.cli.render.output import deliver, rendered
+from traceanalyzer.cli.render.output import deliver, said_of
 from traceanalyzer.errors import UsageError
-
-if TYPE_CHECKING:
-    from traceanalyzer.report.report import Report
-
-FORMATS = {".html": "html", ".htm": "html", ".md": "markdown", ".json": "json"}
-"""Formats by what the name of the file ends in."""
 
 
 @click.command("report")
@@ -55,8 +48,7 @@ def command(asked: Asked, file_format: str | None, full_paths: bool, pseudonyms:
       traceanalyzer report --pseudonyms -o report.html     # for people outside; the key stays here
     """
     target = asked.output
-    kind = file_format or (FORMATS.get(target.suffix.lower()) if target is not None else None) or "html"
-    if kind == "html" and target is None:
+    if target is None and file_format in (None, "html"):
         raise UsageError("a page goes into a file: give -o report.html, or --format markdown for the terminal")
     if pseudonyms and target is None:
         raise UsageError("--pseudonyms keeps a key beside the file: give -o FILE")
@@ -65,17 +57,11 @@ def command(asked: Asked, file_format: str | None, full_paths: bool, pseudonyms:
         report = traces.report(
             inputs=asked.inputs, lang=lang, full_paths=full_paths, key=key, progress=progress, **asked.selection
         )
-        text = _written(report, kind)
-    # Before the page, so that there is none whose names nobody can tell.
-    if report.pseudonyms is not None:
-        report.pseudonyms.save()
-    deliver(text, target)
-
-
-def _written(report: "Report", kind: str) -> str:
-    if kind == "html":
-        return report.html
-    return report.markdown if kind == "markdown" else rendered(report.summary, "json", top=0)
+        if target is None:
+            deliver(report.written(str(file_format)), None)
+        else:
+            with said_of(target):
+                report.write(target, file_format)
 
 
 def key_beside(target: Path) -> Path:

@@ -3,7 +3,8 @@
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,11 +39,11 @@ def rendered(
     if table is not None:
         answer.table(table)
     if form == "json":
-        from traceanalyzer.cli.render.machine import as_json
+        from traceanalyzer.views.machine import as_json
 
         return as_json(answer, top)
     if form == "csv":
-        from traceanalyzer.cli.render.machine import as_csv
+        from traceanalyzer.views.machine import as_csv
 
         return as_csv(answer, top, table)
     if form in FORMATS_OF_STACKS:
@@ -62,15 +63,22 @@ def rendered(
 def deliver(text: str, target: Path | None) -> None:
     """Write text to a file, or to stdout: there it is bytes of UTF-8 for programs, and harmless on a terminal."""
     if target is not None:
-        try:
+        with said_of(target):
             write_whole(target, text.encode("utf-8", "backslashreplace"))
-        except OSError as error:
-            raise OSError(error.errno, f"cannot be written ({error.strerror or error})", str(target)) from error
     elif sys.stdout.isatty():
         safe = printable_lines(text)
         click.echo(safe.encode(sys.stdout.encoding or "utf-8", "backslashreplace"), nl=False)
     else:
         click.echo(text.encode("utf-8", "backslashreplace"), nl=False)
+
+
+@contextmanager
+def said_of(target: Path) -> Iterator[None]:
+    """Errors of the system while a file is written, as errors that name it."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, f"cannot be written ({error.strerror or error})", str(target)) from error
 
 
 def warn(warnings: Sequence[str]) -> None:
