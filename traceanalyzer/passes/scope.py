@@ -1,8 +1,9 @@
 """Which captures and devices a question is about, and the names behind the numbers."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import duckdb
 
@@ -20,6 +21,9 @@ PROFILERS = ("ncu",)
 
 TELEMETRY = ("nvidia_smi", "dcgm", "nccl_tests", "training_log", "nccl_log")
 """Sources that watch a host or a job from outside, and record no operations."""
+
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +47,22 @@ class Scope:
     captures: tuple[int, ...]
     devices: tuple[DeviceOfCapture, ...]
     warnings: list[str] = field(default_factory=list)
-    _held: dict[tuple[str, int], bool] = field(default_factory=dict)
+    _known: dict[Hashable, Any] = field(default_factory=dict)
 
     def holds(self, table: str, capture: int, condition: str = "true") -> bool:
         """Whether a table of the store has a row of a capture, for which a condition holds: asked once."""
-        key = f"{table} WHERE capture = ? AND {condition}", capture
-        if key not in self._held:
-            query = f"SELECT 1 FROM stored.{key[0]} LIMIT 1"
-            self._held[key] = first_row(self.connection.execute(query, [capture])) is not None
-        return self._held[key]
+        query = f"SELECT 1 FROM stored.{table} WHERE capture = ? AND {condition} LIMIT 1"
+        return self.once((query, capture), lambda: first_row(self.connection.execute(query, [capture])) is not None)
+
+    def once(self, key: Hashable, ask: Callable[[], _T]) -> _T:
+        """What `ask` finds in the store, asked once for this scope and for all that are cut from it.
+
+        `key` names the question, so it has to hold all of the selection that the answer depends on.
+        """
+        if key not in self._known:
+            self._known[key] = ask()
+        known: _T = self._known[key]
+        return known
 
     def numbers(self) -> str:
         """The selected captures as a list for SQL."""
