@@ -189,14 +189,6 @@ def device_errors(counters: Sequence[Counter]) -> list[DeviceError]:
     found = []
     for counter in counters:
         place = counter.raw.place
-        selector: dict[str, object] = {
-            "capture": place.capture,
-            "device": place.device,
-            "instance": place.instance or None,
-            "error": counter.error,
-            "source": counter.raw.source,
-            "name": counter.raw.name,
-        }
         error = DeviceError(
             capture=place.capture,
             device=place.device,
@@ -209,7 +201,7 @@ def device_errors(counters: Sequence[Counter]) -> list[DeviceError]:
             changed_ns=counter.changed_ns,
             text=counter.text,
             table="errors",
-            row=selector,
+            row=counter.raw.selector(error=counter.error),
         )
         found.append(error)
     order = list(KINDS)

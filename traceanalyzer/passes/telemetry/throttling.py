@@ -117,14 +117,6 @@ def throttled(reasons: Sequence[Seen]) -> list[Throttled]:
         if not seen.harmful or not seen.sure or (LEAST_SHARE if share is None else share) < LEAST_SHARE:
             continue
         place = seen.raw.place
-        selector: dict[str, object] = {
-            "capture": place.capture,
-            "device": place.device,
-            "instance": place.instance or None,
-            "reason": seen.reason,
-            "source": seen.raw.source,
-            "name": seen.raw.name,
-        }
         slow = Throttled(
             capture=place.capture,
             device=place.device,
@@ -136,7 +128,7 @@ def throttled(reasons: Sequence[Seen]) -> list[Throttled]:
             max_clock_mhz=seen.highest,
             text=seen.text,
             table="throttling",
-            row=selector,
+            row=seen.raw.selector(reason=seen.reason),
         )
         key = place, seen.reason
         if key not in found or _sureness(slow) > _sureness(found[key]):
