@@ -12,6 +12,7 @@ import numpy as np
 from traceanalyzer.numeric.intervals import measure
 from traceanalyzer.passes.answer import Frame, TableSpec
 from traceanalyzer.passes.columns import CAPTURE
+from traceanalyzer.passes.idle.samples import python_period_ns
 from traceanalyzer.passes.scope import PROFILERS, TELEMETRY, Scope
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kinds import EventKind, OpKind, SampleKind
@@ -239,21 +240,19 @@ def _slower_steps(capture: _Capture) -> _Result:
 
 
 def _sampling(capture: _Capture) -> _Result:
-    count, interval, step = capture.one(
+    count, step = capture.one(
         f"""SELECT
             (SELECT count(*) FROM stored.samples WHERE capture = $capture AND kind = {int(SampleKind.PYTHON)}),
-            (SELECT median(d)::BIGINT FROM (
-                SELECT t_ns - lag(t_ns) OVER (PARTITION BY process, thread ORDER BY t_ns) AS d FROM stored.samples
-                WHERE capture = $capture AND kind = {int(SampleKind.PYTHON)})),
             (SELECT median(end_ns - start_ns)::BIGINT FROM stored.steps WHERE capture = $capture)"""
     )
     if not count:
         return None
+    interval = python_period_ns(capture.connection, capture.number)
     if interval is None or step is None:
         return UNKNOWN, "no two samples of a thread, or no steps to compare their distance with"
-    every, length = (_time(int(str(ns))) for ns in (interval, step))
+    every, length = _time(interval), _time(int(str(step)))
     text = f"a sample of a Python stack every {every}, a step takes {length} on the host"
-    if SAMPLES_A_STEP * int(str(interval)) > int(str(step)):
+    if SAMPLES_A_STEP * interval > int(str(step)):
         return PROBLEM, f"{text}: what is short beside that is charged to its neighbours"
     return FINE, text
 
