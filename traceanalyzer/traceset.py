@@ -260,7 +260,8 @@ class TraceSet:
 
         Environment variables and user names are left out; paths and host names are shortened unless `full_paths`.
         With `key`, the file of a key, names of hosts, paths, runs and kernels are replaced by stable pseudonyms: a key
-        that is there is used again, and `Report.write` keeps it before it writes a page. `inputs` and `lang` are those of `checkup`. Raises `UsageError` where several runs are selected,
+        that is there is used again, and `Report.write` keeps it before it writes a page. `inputs` and `lang` are those
+        of `checkup`. Raises `UsageError` where several runs are selected, `StoreError` as every question does, and
         `TraceAnalyzerError` where `key` is no key.
         """
         from traceanalyzer.report.privacy import Pseudonyms

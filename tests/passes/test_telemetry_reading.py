@@ -5,10 +5,10 @@ import pytest
 from tests.support.real_traces import MISSING, PUBLIC, TRACES, TRUTH, opened, rows
 from tests.support.telemetry_files import BEGIN, Asked, codes, prometheus, query, text_of
 from traceanalyzer.passes.telemetry.contradictions import contradictions
-from traceanalyzer.passes.telemetry.errors import device_errors, error_of
+from traceanalyzer.passes.telemetry.errors import error_of
 from traceanalyzer.passes.telemetry.names import Metric, known
 from traceanalyzer.passes.telemetry.reasons import Form, decode, telling
-from traceanalyzer.passes.telemetry.throttling import throttled
+from traceanalyzer.passes.telemetry.watched import Watched
 
 OURS = TRACES / "telemetry"
 needs_ours = pytest.mark.skipif(not OURS.exists(), reason=MISSING)
@@ -145,7 +145,7 @@ def test_reasons_are_counted_over_the_busy_samples(tmp_path, asked):
         "sw_thermal_slowdown": (True, 0.75, 0.375, 1200.0),
     }
     scope = asked.scope()
-    slow = throttled(scope)
+    slow = Watched(scope).throttled
     assert [(t.device, t.reason, t.busy_share) for t in slow] == [
         (0, "sw_power_cap", 0.75),
         (0, "sw_thermal_slowdown", 0.75),
@@ -176,7 +176,7 @@ def test_low_clocks_without_a_reason_are_told_and_no_verdict(tmp_path, asked):
         1200.0,
         1980.0,
     )
-    assert throttled(asked.scope()) == []
+    assert Watched(asked.scope()).throttled == []
 
 
 def test_counters_count_by_their_growth(tmp_path, asked):
@@ -206,7 +206,7 @@ def test_counters_count_by_their_growth(tmp_path, asked):
         "pcie_replay": (3.0, 3.0, 0.0, False, None),
         "ecc_correctable": (0.0, 2.0, 2.0, False, second + 10**9),
     }
-    errors = device_errors(asked.scope())
+    errors = Watched(asked.scope()).errors
     assert [e.error for e in errors if e.serious] == ["xid", "nvlink_replay"]
     for each in errors:
         (row,) = rows(answer, each.table, **each.row)
@@ -238,7 +238,7 @@ def test_high_utilization_with_little_activity_is_a_contradiction(tmp_path, aske
     }
     text = text_of(answer, "utilization_without_activity")
     assert text.startswith("device 0: utilization is 100 %, yet only 10 % of the multiprocessors")
-    found = contradictions(asked.scope())
+    found = contradictions(Watched(asked.scope()))
     assert [f.text for f in found if f.code == "utilization_without_activity"] == [text]
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.telemetry_files import Asked, query
-from traceanalyzer.passes.telemetry.throttling import throttled
+from traceanalyzer.passes.telemetry.watched import Watched
 
 CAPPING = "clocks_event_reasons_counters.sw_power_capping [us]"
 MASK = f"utilization.gpu [%], clocks_event_reasons.active, {CAPPING}"
@@ -12,7 +12,7 @@ MASK = f"utilization.gpu [%], clocks_event_reasons.active, {CAPPING}"
 def ask(file):
     asked = Asked(file.with_suffix(".duckdb"))
     try:
-        return asked(file), asked.traces.checkup(inputs=str(file)), throttled(asked.scope())
+        return asked(file), asked.traces.checkup(inputs=str(file)), Watched(asked.scope()).throttled
     finally:
         asked.close()
 

@@ -15,6 +15,7 @@ from traceanalyzer.passes.communication.ranks import RankCommunication
 from traceanalyzer.passes.idle.accounts import DeviceAccount
 from traceanalyzer.passes.idle.lanes import DeviceGaps
 from traceanalyzer.passes.idle.pieces import Pieces
+from traceanalyzer.passes.idle.samples import python_period_ns
 from traceanalyzer.passes.idle.stacks import StackTree
 from traceanalyzer.passes.idle.totals import KeyedTotals
 from traceanalyzer.passes.ledger import category_times, counted_device_steps, step_edges
@@ -22,8 +23,7 @@ from traceanalyzer.passes.parts import blocking_calls, part_of, refill_is_of_syn
 from traceanalyzer.passes.pauses import Pause, recurring_pauses
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.passes.step_marks import device_steps, with_steps
-from traceanalyzer.schema.kinds import EventKind, SampleKind
-from traceanalyzer.store.database import first_row
+from traceanalyzer.schema.kinds import EventKind
 
 VERDICT_OF_PART = {
     "idle:input": "input_bound",
@@ -206,12 +206,4 @@ def _python_period(scope: Scope, capture: int) -> int:
     """Median distance of samples of Python where they stand in for operators; 0 where operators were recorded."""
     if scope.holds("cpu_events", capture, f"kind = {int(EventKind.OPERATOR)}"):
         return 0
-    row = first_row(
-        scope.connection.execute(
-            f"""SELECT median(d)::BIGINT FROM (
-                SELECT t_ns - lag(t_ns) OVER (PARTITION BY process, thread ORDER BY t_ns) AS d FROM stored.samples
-                WHERE capture = ? AND kind = {int(SampleKind.PYTHON)})""",
-            [capture],
-        )
-    )
-    return int(row[0]) if row and row[0] is not None else 0
+    return python_period_ns(scope.connection, capture) or 0

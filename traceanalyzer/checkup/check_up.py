@@ -110,7 +110,7 @@ def check_up(scope: Scope, *, language: str = LANGUAGES[0], inputs: str = "", gi
     answer.default_table = VERDICT_TABLE.name
     answer.language = language
     answer.notes.append(_heading(job))
-    answer.findings += _sampled(scope)
+    answer.findings += _sampled(job)
     answer.findings += log_findings(job)
     if not job.typical and scope.devices:
         answer.warnings.append(nothing_selected(scope))
@@ -128,11 +128,13 @@ def _late_ranks(job: Job, verdicts: list[Verdict]) -> list[Finding]:
     return [each for each in job.imbalance.findings if each.code.startswith("straggler_") or each.code == "what_if"]
 
 
-def _sampled(scope: Scope) -> list[Finding]:
+def _sampled(job: Job) -> list[Finding]:
     """What GPU metrics and telemetry say beside the timeline, where there are some."""
+    scope = job.scope
     if not any(scope.holds("metric_samples", capture) for capture in scope.captures):
         return []
-    return metrics(replace(scope, selection=replace(scope.selection, top=1), warnings=[])).findings
+    one_sample = replace(scope, selection=replace(scope.selection, top=1), warnings=[])
+    return metrics(one_sample, job.watched).findings
 
 
 def verdicts_of(job: Job) -> list[Verdict]:

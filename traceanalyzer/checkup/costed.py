@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from traceanalyzer.checkup.charges import CHARGED_TO, REFILL, Charge, DeviceCharges
 from traceanalyzer.checkup.job import Job
 from traceanalyzer.checkup.settings import Setting
-from traceanalyzer.checkup.verdict import COSTED_SHARE, Confidence, Evidence, Verdict
+from traceanalyzer.checkup.verdict import COSTED_SHARE, Confidence, Evidence, Verdict, least_sure
 from traceanalyzer.passes.causes import Cause
 from traceanalyzer.passes.idle.accounts import Blamed
 
@@ -39,11 +39,13 @@ def costed_verdict(
     remarks: Sequence[str] = (),
     facts: Collection[str] = (),
     experiment: str | None = None,
+    at_most: Confidence = Confidence.HIGH,
 ) -> Verdict | None:
     """A verdict whose cost is what the ledger charges it with; None where that is too little.
 
     `title` is filled in already; `values` fill in the experiment and the advice; `evidence` comes after that of the
-    ledger; `facts` are what some of the advice is given for only.
+    ledger; `facts` are what some of the advice is given for only. `at_most` is how sure it can be where it
+    rests on little.
     """
     cost, step = job.cost_ns(name), job.step_ns
     if not step or cost < least_share(job, name) * step:
@@ -54,7 +56,7 @@ def costed_verdict(
         title,
         int(cost),
         int(cost) / step,
-        confidence_of(job, name),
+        least_sure(confidence_of(job, name), at_most),
         (*ledger_evidence(job, name), *evidence),
         job.messages.text(experiment or f"{name}.experiment", **given),
         advice_of(job, name, given, facts=facts),

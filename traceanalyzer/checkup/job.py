@@ -20,9 +20,7 @@ from traceanalyzer.passes.kernels import LIMITS
 from traceanalyzer.passes.limits.device_limits import KernelLimits, limit_rows
 from traceanalyzer.passes.limits.timeline import TimelineKernels
 from traceanalyzer.passes.scope import Scope
-from traceanalyzer.passes.telemetry.alignment import Alignment, align
-from traceanalyzer.passes.telemetry.series import Telemetry
-from traceanalyzer.passes.telemetry.traces import Traces
+from traceanalyzer.passes.telemetry.watched import Watched
 from traceanalyzer.store.database import first_row
 from traceanalyzer.units import Unit, format_value
 
@@ -54,6 +52,7 @@ class Job:
         self.stepped = bool(stepped)
         self.devices: list[DeviceCharges] = [each for each in stepped or every if each.total_ns]
         self.settings = Settings(scope, messages, self.given)
+        self.watched = Watched(scope)
 
     def command(self, words: str) -> str:
         """A command line of this program about the same captures."""
@@ -123,16 +122,6 @@ class Job:
         return list(Frame.of_rows(LIMITS, limit_rows(self.typical[0].device, self.kernels)).rows())
 
     @cached_property
-    def telemetry(self) -> Telemetry:
-        """What telemetry measured of the job."""
-        return Telemetry(self.scope)
-
-    @cached_property
-    def alignments(self) -> list[Alignment]:
-        """Devices of telemetry beside those of the traces."""
-        return align(self.scope, self.telemetry, Traces(self.scope))
-
-    @cached_property
     def world_size(self) -> int:
         """Ranks of the job, as the files tell; 0 where none does."""
         row = first_row(
@@ -176,10 +165,14 @@ class Job:
         return self.messages.text(f"falls.{'step' if self.stepped else 'span'}", without=without)
 
     @cached_property
+    def fitness(self) -> list[dict[str, Any]]:
+        """Rows of the table `fitness`."""
+        return list(fitness(self.scope).rows())
+
+    @cached_property
     def problems(self) -> set[str]:
         """Checks of fitness that found what spoils answers about gaps."""
-        rows = fitness(self.scope).rows()
-        return {row["check"] for row in rows if row["state"] == PROBLEM and "gaps" in row["spoils"].split(", ")}
+        return {row["check"] for row in self.fitness if row["state"] == PROBLEM and "gaps" in row["spoils"].split(", ")}
 
     def records_frames(self, charges: DeviceCharges) -> bool:
         """Whether Python frames were recorded one by one, which slows the host."""

@@ -151,7 +151,7 @@ def _memory(job: Job, _verdicts: Sequence[Verdict]) -> Iterator[_Row]:
 
 
 def _telemetry(job: Job) -> Iterator[_Row]:
-    watched = {measured.metric for measured in job.telemetry.measured}
+    watched = {measured.metric for measured in job.watched.telemetry.measured}
     if Metric.UTILIZATION in watched and not watched & {Metric.SM_ACTIVE, Metric.ENGINE_ACTIVE}:
         yield job.messages.text("next.activity"), _ACTIVITY
     if not job.is_hip and not job.scope.of_source(TELEMETRY):

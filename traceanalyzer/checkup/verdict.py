@@ -9,11 +9,16 @@ COSTED_SHARE = 0.03
 
 
 class Confidence(StrEnum):
-    """How sure a verdict is."""
+    """How sure a verdict is, the surest first."""
 
     HIGH = "high"
     MEDIUM = "medium"
     LOW = "low"
+
+
+def least_sure(*several: Confidence) -> Confidence:
+    """The least of several."""
+    return max(several, key=list(Confidence).index)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import numpy as np
 from traceanalyzer.numeric.intervals import measure
 from traceanalyzer.passes.answer import Frame, TableSpec
 from traceanalyzer.passes.columns import CAPTURE
+from traceanalyzer.passes.idle.samples import python_period_ns
 from traceanalyzer.passes.scope import PROFILERS, TELEMETRY, Scope
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.schema.kinds import EventKind, OpKind, SampleKind
@@ -239,21 +240,19 @@ def _slower_steps(capture: _Capture) -> _Result:
 
 
 def _sampling(capture: _Capture) -> _Result:
-    count, interval, step = capture.one(
+    count, step = capture.one(
         f"""SELECT
             (SELECT count(*) FROM stored.samples WHERE capture = $capture AND kind = {int(SampleKind.PYTHON)}),
-            (SELECT median(d)::BIGINT FROM (
-                SELECT t_ns - lag(t_ns) OVER (PARTITION BY process, thread ORDER BY t_ns) AS d FROM stored.samples
-                WHERE capture = $capture AND kind = {int(SampleKind.PYTHON)})),
             (SELECT median(end_ns - start_ns)::BIGINT FROM stored.steps WHERE capture = $capture)"""
     )
     if not count:
         return None
+    interval = python_period_ns(capture.connection, capture.number)
     if interval is None or step is None:
         return UNKNOWN, "no two samples of a thread, or no steps to compare their distance with"
-    every, length = (_time(int(str(ns))) for ns in (interval, step))
+    every, length = _time(interval), _time(int(str(step)))
     text = f"a sample of a Python stack every {every}, a step takes {length} on the host"
-    if SAMPLES_A_STEP * int(str(interval)) > int(str(step)):
+    if SAMPLES_A_STEP * interval > int(str(step)):
         return PROBLEM, f"{text}: what is short beside that is charged to its neighbours"
     return FINE, text
 
@@ -331,12 +330,11 @@ CHECKS = (
 
 def fitness(scope: Scope) -> Frame:
     """Table `fitness` of the selected captures: a row for every check whose question arises."""
-    look = _Look()
     rows = [
-        (capture.number, check.name, state, text, ", ".join(check.spoils))
+        (capture.number, check.name, *found, ", ".join(check.spoils))
         for capture in _captures(scope)
         for check in CHECKS
-        for state, text in look(check, capture)
+        if (found := _look(scope, check, capture)) is not None
     ]
     return Frame.of_rows(FITNESS, rows)
 
@@ -344,13 +342,12 @@ def fitness(scope: Scope) -> Frame:
 def spoiled(scope: Scope, question: str) -> list[str]:
     """What spoils a question, in sentences; the same of several captures once."""
     found: dict[str, list[str]] = {}
-    look = _Look()
     for capture in _captures(scope):
         for check in CHECKS:
             if question in check.spoils or (question == CHECK_UP and check.spoils_costs):
-                for state, text in look(check, capture):
-                    if state == PROBLEM:
-                        found.setdefault(text, []).append(capture.file)
+                looked = _look(scope, check, capture)
+                if looked is not None and looked[0] == PROBLEM:
+                    found.setdefault(looked[1], []).append(capture.file)
     return [f"{_files(files)}: {text} (`traceanalyzer info` has more)" for text, files in found.items()]
 
 
@@ -359,23 +356,17 @@ def _files(names: list[str]) -> str:
     return ", ".join(names) if more <= 0 else f"{', '.join(names[:MOST_FILES])} and {more} more"
 
 
-class _Look:
-    """Looks at captures; what is the same for all captures of a run is looked at once."""
-
-    def __init__(self) -> None:
-        self._of_run: dict[tuple[str, str, str], _Result] = {}
-
-    def __call__(self, check: _Check, capture: _Capture) -> list[tuple[str, str]]:
-        """State and text, or nothing."""
-        key = check.name, capture.run, capture.source
-        if check.of_run and key in self._of_run:
-            found = self._of_run[key]
-        else:
-            found = self._of_run[key] = check.look(capture)
-        return [] if found is None else [found]
+def _look(scope: Scope, check: _Check, capture: _Capture) -> _Result:
+    """What a check finds in a capture: looked at once, however many questions it spoils."""
+    whose = (capture.run, capture.source) if check.of_run else (capture.number,)
+    return scope.once(("fitness", check.name, *whose), lambda: check.look(capture))
 
 
-def _captures(scope: Scope) -> Iterator[_Capture]:
+def _captures(scope: Scope) -> list[_Capture]:
+    return scope.once(("captures of fitness", scope.captures), lambda: list(_read_captures(scope)))
+
+
+def _read_captures(scope: Scope) -> Iterator[_Capture]:
     rows = scope.connection.execute(
         f"""SELECT c.capture, c.run, c.source, regexp_extract(c.path, '[^/\\\\]*$'), count(o.op_id),
             coalesce(max(o.end_ns) - min(o.start_ns), 0)::BIGINT

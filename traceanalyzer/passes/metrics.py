@@ -28,6 +28,7 @@ from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.passes.step_marks import device_steps, step_window
 from traceanalyzer.passes.telemetry.answer import read_telemetry
 from traceanalyzer.passes.telemetry.tables import TABLES as OF_TELEMETRY
+from traceanalyzer.passes.telemetry.watched import Watched
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.units import Unit
 
@@ -131,13 +132,14 @@ _Row = tuple[object, ...]
 _Place = tuple[int, int | None, int | None]
 
 
-def metrics(scope: Scope) -> Answer:
+def metrics(scope: Scope, watched: Watched | None = None) -> Answer:
     """Tables `metrics`, `rollup`, `by_step`, `by_range`, `readings`, and of telemetry those of `telemetry.tables`.
 
     Means are over the samples of which nine tenths or more lie inside of what they speak of.
 
     With a window or steps only samples inside of it count. Metrics of no device, and of devices without operations,
-    have their samples and a roll-up over all of these.
+    have their samples and a roll-up over all of these. `watched` is what telemetry watched of the scope, where that was
+    read before.
     """
     rows: dict[str, list[_Row]] = {spec.name: [] for spec in TABLES}
     findings: list[Finding] = []
@@ -172,12 +174,12 @@ def metrics(scope: Scope) -> Answer:
         window = _selected(scope, capture, numbers[0])
         for number, series in load_devices(scope, capture, numbers, lambda name: bool(pattern.search(name))):
             rows["rollup"].append(_whole((capture, rank, number), series, *window))
-    watched = read_telemetry(scope)
-    rows |= watched.rows
-    findings += watched.findings
+    told = read_telemetry(watched or Watched(scope))
+    rows |= told.rows
+    findings += told.findings
     rows["readings"] += [
         (seen.capture, None, seen.device, "all", reading.value, text, *astuple(activity))
-        for seen, activity, reading, text in watched.readings
+        for seen, activity, reading, text in told.readings
     ]
     rows["metrics"] = _samples(scope)
     rows["rollup"].sort(key=_telling_first)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar, cast
+from typing import Any, TypeVar
 
 import duckdb
 
@@ -13,8 +13,6 @@ from traceanalyzer.schema.kinds import EventKind, Severity
 from traceanalyzer.store.database import first_row
 from traceanalyzer.units import counted
 
-Known = TypeVar("Known")
-
 TIMELINES = ("torch", "nsys")
 """Sources that record what ran when, so that two of one rank tell the same."""
 
@@ -23,6 +21,9 @@ PROFILERS = ("ncu",)
 
 TELEMETRY = ("nvidia_smi", "dcgm", "nccl_tests", "training_log", "nccl_log")
 """Sources that watch a host or a job from outside, and record no operations."""
+
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,24 +47,23 @@ class Scope:
     captures: tuple[int, ...]
     devices: tuple[DeviceOfCapture, ...]
     warnings: list[str] = field(default_factory=list)
-    _held: dict[tuple[str, int], bool] = field(default_factory=dict)
-    memo: dict[Hashable, object] = field(default_factory=dict)
-    """What was worked out of this store already, and is asked for again by other questions: by its name and all that it
-    depends on. Small things only: memory is bounded."""
+    memo: dict[Hashable, Any] = field(default_factory=dict)
+    """What `once` found: small things, so that memory is bounded. All questions of one open store share it."""
 
     def holds(self, table: str, capture: int, condition: str = "true") -> bool:
         """Whether a table of the store has a row of a capture, for which a condition holds: asked once."""
-        key = f"{table} WHERE capture = ? AND {condition}", capture
-        if key not in self._held:
-            query = f"SELECT 1 FROM stored.{key[0]} LIMIT 1"
-            self._held[key] = first_row(self.connection.execute(query, [capture])) is not None
-        return self._held[key]
+        query = f"SELECT 1 FROM stored.{table} WHERE capture = ? AND {condition} LIMIT 1"
+        return self.once((query, capture), lambda: first_row(self.connection.execute(query, [capture])) is not None)
 
-    def once(self, key: Hashable, work_out: Callable[[], Known]) -> Known:
-        """What `work_out` gives, or gave before under the key, which names it and all that it depends on."""
+    def once(self, key: Hashable, ask: Callable[[], _T]) -> _T:
+        """What `ask` finds in the store, asked once for this scope and for all that share its memory.
+
+        `key` names the question, so it has to hold all of the selection that the answer depends on.
+        """
         if key not in self.memo:
-            self.memo[key] = work_out()
-        return cast("Known", self.memo[key])
+            self.memo[key] = ask()
+        known: _T = self.memo[key]
+        return known
 
     def numbers(self) -> str:
         """The selected captures as a list for SQL."""

@@ -4,7 +4,7 @@ from traceanalyzer.checkup.costed import advice_of
 from traceanalyzer.checkup.job import Job
 from traceanalyzer.checkup.messages import catalogue
 from traceanalyzer.checkup.verdict import Confidence, Evidence, Verdict
-from traceanalyzer.passes.telemetry.throttling import LEAST_SHARE, Throttled, throttled
+from traceanalyzer.passes.telemetry.throttling import LEAST_SHARE, Throttled
 
 NAME = "clock_throttled"
 MOST_NAMED = 3
@@ -12,7 +12,7 @@ MOST_NAMED = 3
 
 def judge(job: Job) -> Verdict | None:
     """Event reasons and violation counters that cost speed, while the device was busy."""
-    found = throttled(job.scope)
+    found = job.watched.throttled
     if not found:
         return None
     first = found[0]
@@ -40,7 +40,7 @@ def _is_apart(job: Job, each: Throttled) -> bool:
     """Whether the telemetry is not known to be of the time that the traces are of."""
     if not job.typical:
         return False
-    beside = {found.place.capture for found in job.alignments if found.offset_ns is not None}
+    beside = {found.place.capture for found in job.watched.alignments if found.offset_ns is not None}
     return each.capture not in beside
 
 

@@ -3,7 +3,7 @@
 from traceanalyzer.checkup.costed import advice_of
 from traceanalyzer.checkup.job import Job
 from traceanalyzer.checkup.verdict import Confidence, Evidence, Verdict
-from traceanalyzer.passes.telemetry.errors import DeviceError, device_errors
+from traceanalyzer.passes.telemetry.errors import DeviceError
 
 NAME = "device_errors"
 MOST_NAMED = 3
@@ -11,7 +11,7 @@ MOST_NAMED = 3
 
 def judge(job: Job) -> Verdict | None:
     """Errors that are a reason to look at the device: XID, uncorrectable memory errors, links that replay."""
-    found = [each for each in device_errors(job.scope) if each.serious]
+    found = [each for each in job.watched.errors if each.serious]
     if not found:
         return None
     errors = "; ".join(_words(job, each) for each in found[:MOST_NAMED])

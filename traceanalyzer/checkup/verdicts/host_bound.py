@@ -1,7 +1,5 @@
 """Host bound: the GPU idles while the launching thread does something other than launching."""
 
-from dataclasses import replace
-
 from traceanalyzer.checkup.charges import Charge
 from traceanalyzer.checkup.costed import UNSEEN, blame_evidence, blamed_for, costed_verdict, slowed, where
 from traceanalyzer.checkup.job import Job
@@ -37,10 +35,8 @@ def judge(job: Job) -> Verdict | None:
     hidden = 2 * unseen > whole and not job.records_stacks(most)
     facts = ["lock"] if locked else ["unseen"] if hidden else ["code"] if line else ["code", "no_code"]
     evidence = blame_evidence(job, NAME, blamed)
-    verdict = costed_verdict(job, NAME, title, evidence=evidence, remarks=remarks, facts=facts)
-    if verdict is not None and hidden and verdict.confidence is Confidence.HIGH:
-        return replace(verdict, confidence=Confidence.MEDIUM)
-    return verdict
+    at_most = Confidence.MEDIUM if hidden else Confidence.HIGH
+    return costed_verdict(job, NAME, title, evidence=evidence, remarks=remarks, facts=facts, at_most=at_most)
 
 
 def _of(charges: dict[Charge, int], cause: Cause) -> int:

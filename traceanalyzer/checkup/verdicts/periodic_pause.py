@@ -1,7 +1,5 @@
 """Periodic pause: steps that recur idle longer than the others, as for checkpoints or evaluation."""
 
-from dataclasses import replace
-
 from traceanalyzer.checkup.costed import costed_verdict
 from traceanalyzer.checkup.job import Job
 from traceanalyzer.checkup.verdict import Confidence, Evidence, Verdict
@@ -35,8 +33,8 @@ def judge(job: Job) -> Verdict | None:
     values = {"falls": job.falls(longer)}
     once = len(first.first_steps) == 1
     remarks = [job.messages.text(f"{NAME}.once", counted=first.n_counted)] if once else []
-    verdict = costed_verdict(job, NAME, title, values=values, evidence=[evidence], remarks=remarks)
-    return replace(verdict, confidence=Confidence.LOW) if verdict is not None and once else verdict
+    at_most = Confidence.LOW if once else Confidence.HIGH
+    return costed_verdict(job, NAME, title, values=values, evidence=[evidence], remarks=remarks, at_most=at_most)
 
 
 def _when(job: Job, pause: Pause) -> str:

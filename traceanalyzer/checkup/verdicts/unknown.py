@@ -4,7 +4,7 @@ from traceanalyzer.checkup.charges import LEFT_OVER
 from traceanalyzer.checkup.job import Job
 from traceanalyzer.checkup.verdict import COSTED_SHARE, Confidence, Evidence, Verdict
 from traceanalyzer.passes.causes import Cause, Reason
-from traceanalyzer.passes.fitness import PROBLEM, fitness
+from traceanalyzer.passes.fitness import PROBLEM
 from traceanalyzer.passes.info import info
 
 NAME = "unknown"
@@ -64,7 +64,7 @@ def _why_not(job: Job) -> tuple[Evidence, ...]:
 def _lost(job: Job) -> tuple[Evidence, ...]:
     """What fitness says of the records of the device."""
     command = job.command("info --table fitness")
-    rows = [row for row in fitness(job.scope).rows() if row["check"] == LOST and row["state"] == PROBLEM]
+    rows = [row for row in job.fitness if row["check"] == LOST and row["state"] == PROBLEM]
     return tuple(
         Evidence(LOST, row["text"], "", None, command, "fitness", "text", {"capture": row["capture"], "check": LOST})
         for row in rows[:1]

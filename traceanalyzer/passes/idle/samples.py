@@ -5,6 +5,7 @@ the thread's samples), and not beyond the end of an API call open at its instant
 a period, stands back to that end.
 """
 
+import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,6 +13,7 @@ from traceanalyzer.passes.idle.step_functions import NOTHING, StepFunction, of_d
 from traceanalyzer.passes.idle.threads import ThreadEvents
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.schema.kinds import SampleKind
+from traceanalyzer.store.database import first_row
 
 Ints = NDArray[np.int64]
 
@@ -27,6 +29,19 @@ def load_native_samples(scope: Scope, capture: int, process: int, thread: int) -
     at, node = _samples(scope, capture, process, thread, SampleKind.NATIVE)
     none = np.zeros(0, np.int64)
     return of_disjoint(*standing(at, node, none, none)) if len(at) else NOTHING
+
+
+def python_period_ns(connection: duckdb.DuckDBPyConnection, capture: int) -> int | None:
+    """Median distance of the samples of Python of a capture, thread by thread; None where no thread has two."""
+    row = first_row(
+        connection.execute(
+            f"""SELECT median(d)::BIGINT FROM (
+                SELECT t_ns - lag(t_ns) OVER (PARTITION BY process, thread ORDER BY t_ns) AS d FROM stored.samples
+                WHERE capture = ? AND kind = {int(SampleKind.PYTHON)})""",
+            [capture],
+        )
+    )
+    return None if row is None or row[0] is None else int(row[0])
 
 
 def _samples(scope: Scope, capture: int, process: int, thread: int, kind: SampleKind) -> tuple[Ints, NDArray[np.int32]]:

@@ -5,16 +5,16 @@ from dataclasses import dataclass, field
 
 from traceanalyzer.passes.answer import Finding
 from traceanalyzer.passes.limits.activity import Activity, Reading, reading_of
-from traceanalyzer.passes.scope import Scope
 from traceanalyzer.passes.telemetry import tables
-from traceanalyzer.passes.telemetry.alignment import align, alignment_findings
+from traceanalyzer.passes.telemetry.alignment import alignment_findings
 from traceanalyzer.passes.telemetry.contradictions import activity_of_place, contradictions
-from traceanalyzer.passes.telemetry.errors import device_errors, error_findings, find_counters
+from traceanalyzer.passes.telemetry.errors import error_findings
 from traceanalyzer.passes.telemetry.patterns import Pattern, aliased, find_patterns, pattern_findings, row_of
 from traceanalyzer.passes.telemetry.processes import find_processes, process_findings
 from traceanalyzer.passes.telemetry.series import Measured, Place, Telemetry, telemetry_captures
-from traceanalyzer.passes.telemetry.throttling import find_reasons, throttled, throttling_findings
+from traceanalyzer.passes.telemetry.throttling import throttling_findings
 from traceanalyzer.passes.telemetry.traces import Traces
+from traceanalyzer.passes.telemetry.watched import Watched
 
 _WORTH_A_SENTENCE = frozenset({Reading.MEMORY_LIMITED, Reading.KERNEL_EFFICIENCY, Reading.FEW_SMS, Reading.STARVED})
 
@@ -28,29 +28,28 @@ class TelemetryAnswer:
     readings: list[tuple[Place, Activity, Reading, str]] = field(default_factory=list)
 
 
-def read_telemetry(scope: Scope) -> TelemetryAnswer:
+def read_telemetry(watched: Watched) -> TelemetryAnswer:
     """Everything that the selected captures of telemetry say."""
     out = TelemetryAnswer()
+    scope = watched.scope
     if not telemetry_captures(scope):
         return out
-    telemetry, traces = Telemetry(scope), Traces(scope)
+    telemetry, traces, aligned = watched.telemetry, watched.traces, watched.alignments
     patterns = _patterns(telemetry, traces)
-    counters, reasons = find_counters(telemetry), find_reasons(telemetry)
     processes = find_processes(scope, traces)
-    aligned = align(scope, telemetry, traces)
     wanted = re.compile(scope.selection.metric or "")
     out.rows["telemetry"] = [
         _row(m) for m in telemetry.measured if wanted.search(m.metric.value) or wanted.search(m.raw.name)
     ]
     out.rows["patterns"] = [row_of(pattern) for pattern in patterns]
-    out.rows["throttling"] = [seen.row() for seen in reasons]
-    out.rows["errors"] = [counter.row() for counter in counters]
+    out.rows["throttling"] = [seen.row() for seen in watched.reasons]
+    out.rows["errors"] = [counter.row() for counter in watched.counters]
     out.rows["processes"] = [process.row() for process in processes]
     out.rows["alignment"] = [each.row() for each in aligned]
     out.readings = _readings(telemetry)
     out.findings = [
-        *error_findings(device_errors(scope, counters)),
-        *throttling_findings(throttled(scope, reasons)),
+        *error_findings(watched.errors),
+        *throttling_findings(watched.throttled),
         *pattern_findings(patterns, traces),
         *(
             Finding(reading.value, f"{place.words()}, over all samples: {text}")
@@ -58,7 +57,7 @@ def read_telemetry(scope: Scope) -> TelemetryAnswer:
             if reading in _WORTH_A_SENTENCE
         ),
         *alignment_findings(aligned),
-        *contradictions(scope, telemetry, traces, aligned),
+        *contradictions(watched),
         *process_findings(processes, traces),
     ]
     return out

@@ -7,10 +7,11 @@ import numpy as np
 from traceanalyzer.passes.answer import Finding
 from traceanalyzer.passes.limits.activity import Activity
 from traceanalyzer.passes.scope import Scope
-from traceanalyzer.passes.telemetry.alignment import DISAGREE, Alignment, align
+from traceanalyzer.passes.telemetry.alignment import DISAGREE, Alignment
 from traceanalyzer.passes.telemetry.names import Metric
 from traceanalyzer.passes.telemetry.series import Measured, Place, Telemetry, finest
 from traceanalyzer.passes.telemetry.traces import Traces
+from traceanalyzer.passes.telemetry.watched import Watched
 from traceanalyzer.units import Unit, format_value
 
 HIGH_UTILIZATION_PCT = 80.0
@@ -34,21 +35,14 @@ _LEAST_SAMPLES = 5
 _LEAST_COMMON = 0.5
 
 
-def contradictions(
-    scope: Scope,
-    telemetry: Telemetry | None = None,
-    traces: Traces | None = None,
-    aligned: Sequence[Alignment] | None = None,
-) -> list[Finding]:
+def contradictions(watched: Watched) -> list[Finding]:
     """What contradicts what: codes `utilization_without_activity`, `hidden_pulses`, `whole_card`, `sources_disagree`,
     `coarse_sampling`."""
-    telemetry = telemetry or Telemetry(scope)
-    traces = traces or Traces(scope)
-    aligned = align(scope, telemetry, traces) if aligned is None else aligned
+    telemetry, traces = watched.telemetry, watched.traces
     return [
         *_unused(telemetry),
-        *_hidden(aligned),
-        *_whole_card(scope, telemetry),
+        *_hidden(watched.alignments),
+        *_whole_card(watched.scope, telemetry),
         *_disagreeing(telemetry, traces),
         *coarse_sampling(telemetry, traces),
     ]

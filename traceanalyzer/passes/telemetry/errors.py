@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from traceanalyzer.passes.answer import Finding
-from traceanalyzer.passes.scope import Scope
 from traceanalyzer.passes.telemetry.names import dcgm_field, plain
 from traceanalyzer.passes.telemetry.series import Place, Raw, Telemetry, join
 
@@ -185,19 +184,11 @@ class Counter:
         )
 
 
-def device_errors(scope: Scope, counters: Sequence[Counter] | None = None) -> list[DeviceError]:
+def device_errors(counters: Sequence[Counter]) -> list[DeviceError]:
     """Errors that devices counted, those that matter most first; `serious` tells which are worth a verdict."""
     found = []
-    for counter in find_counters(Telemetry(scope)) if counters is None else counters:
+    for counter in counters:
         place = counter.raw.place
-        selector: dict[str, object] = {
-            "capture": place.capture,
-            "device": place.device,
-            "instance": place.instance or None,
-            "error": counter.error,
-            "source": counter.raw.source,
-            "name": counter.raw.name,
-        }
         error = DeviceError(
             capture=place.capture,
             device=place.device,
@@ -210,7 +201,7 @@ def device_errors(scope: Scope, counters: Sequence[Counter] | None = None) -> li
             changed_ns=counter.changed_ns,
             text=counter.text,
             table="errors",
-            row=selector,
+            row=counter.raw.selector(error=counter.error),
         )
         found.append(error)
     order = list(KINDS)

@@ -20,7 +20,9 @@ thousand series: tests count that."""
 WHITE_NOISE = 4.5
 """The same for noise without memory: this over the root of the samples that overlap."""
 FIRST_OF_EQUALS = 0.85
-"""The shortest lag that correlates by this share of the largest correlation is the period; others are its multiples."""
+"""The shortest lag that correlates by about this share of the largest correlation is the period, not a multiple."""
+LEAST_OF_TIP = 0.35
+"""Where its tip lies between two samples, the higher of these correlates at least by this share of the largest one."""
 FEW_SAMPLES_A_PERIOD = 4.0
 """With fewer samples a period than this, a faster swing may look like this one."""
 MOST_LAGS = 1 << 16
@@ -155,25 +157,27 @@ def _best_lag(grid: Floats) -> tuple[float, float]:
     first = int(below[0]) + 1
     if r[first : last + 1].max() < LEAST_CORRELATION:
         return 0.0, 0.0
-    lag = _first_peak(r, first, last)
-    periods = len(grid) / lag
-    least = max(LEAST_CORRELATION, RED_NOISE / np.sqrt(periods), WHITE_NOISE / np.sqrt(used * length - lag))
-    if r[lag] < least:
-        return 0.0, 0.0
-    exact, again = _refined(r, lag)
-    return (exact, float(r[lag])) if again >= least / 2 else (0.0, 0.0)
+    lag, highest = _first_peak(r, first, last), first + int(np.argmax(r[first : last + 1]))
+    # Where the period falls between two samples, a multiple that falls on one may tell it from noise when it cannot.
+    for seen in (lag, highest):
+        white = WHITE_NOISE / np.sqrt(used * length - seen)
+        least = max(LEAST_CORRELATION, RED_NOISE / np.sqrt(len(grid) / seen), white)
+        if r[seen] >= least:
+            exact, again = _refined(r, lag)
+            return (exact, float(r[lag])) if again >= least / 2 else (0.0, 0.0)
+    return 0.0, 0.0
 
 
 def _first_peak(r: Floats, first: int, last: int) -> int:
     """The shortest lag from `first` to `last` that is a peak and nearly as high as the highest."""
-    inner = r[first : last + 1]
-    # A period of few samples falls between two of them, so that its multiples correlate better.
-    share = FIRST_OF_EQUALS * np.maximum(1 - 2 / np.arange(first, last + 1), 0.5)
-    peaks = np.flatnonzero((inner >= share * inner.max()) & (inner >= r[first - 1 : last])) + first
-    top = int(peaks[0])
-    while top < last and r[top + 1] >= r[top]:
-        top += 1
-    return top
+    before, inner, after = r[first - 1 : last], r[first : last + 1], r[first + 1 : last + 2]
+    peak = (inner >= before) & ((inner >= after) | (np.arange(first, last + 1) == last))
+    peaks = np.flatnonzero(peak & (inner >= max(LEAST_CORRELATION, LEAST_OF_TIP * inner.max())))
+    # Pulses correlate in triangles: of a period between two samples the tip is as far above the higher one as follows
+    # from the slopes. Of a period of few samples no more than a part of the tip is left.
+    tip = np.minimum(inner + np.abs(after - before) / 2, 1.0)[peaks]
+    share = FIRST_OF_EQUALS * (1 - 1 / (first + peaks))
+    return first + int(peaks[np.argmax(tip >= share * inner.max())])
 
 
 def _refined(r: Floats, lag: int) -> tuple[float, float]:

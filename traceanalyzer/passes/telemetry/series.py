@@ -61,6 +61,11 @@ class Raw:
         place = self.place
         return (place.capture, place.device, self.instance_id, self.source_id, self.name_id, self.unit_id)
 
+    def selector(self, **told: str) -> dict[str, object]:
+        """What selects the row of a table that tells something, such as `error="xid"`, by this metric."""
+        place = {"capture": self.place.capture, "device": self.place.device, "instance": self.place.instance or None}
+        return {**place, **told, "source": self.source, "name": self.name}
+
 
 def join(parts: Sequence[tuple[Raw, float]], unit: str | None) -> Raw:
     """One metric out of its series in several units, each with what makes `unit` of its values."""

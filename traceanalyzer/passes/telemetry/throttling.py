@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traceanalyzer.passes.answer import Finding
-from traceanalyzer.passes.scope import Scope
 from traceanalyzer.passes.telemetry.names import Metric
 from traceanalyzer.passes.telemetry.reasons import LOW_CLOCK, REASONS, Form, Telling, decode, telling
 from traceanalyzer.passes.telemetry.series import Floats, Loaded, Measured, Place, Raw, Telemetry, finest, join
@@ -106,26 +105,18 @@ def _meaning(reason: str) -> str:
     return REASONS[reason].meaning if reason in REASONS else f"a reason that has no name here ({reason})"
 
 
-def throttled(scope: Scope, reasons: Sequence[Seen] | None = None) -> list[Throttled]:
+def throttled(reasons: Sequence[Seen]) -> list[Throttled]:
     """Devices that were throttled for a reason that costs speed, most first; low clocks alone are no such reason.
 
     A reason is told once a device of a capture: by the source that tells of the busy samples, else the one that saw
     most.
     """
     found: dict[tuple[Place, str], Throttled] = {}
-    for seen in find_reasons(Telemetry(scope)) if reasons is None else reasons:
+    for seen in reasons:
         share = seen.busy_share if seen.busy_share is not None else seen.share
         if not seen.harmful or not seen.sure or (LEAST_SHARE if share is None else share) < LEAST_SHARE:
             continue
         place = seen.raw.place
-        selector: dict[str, object] = {
-            "capture": place.capture,
-            "device": place.device,
-            "instance": place.instance or None,
-            "reason": seen.reason,
-            "source": seen.raw.source,
-            "name": seen.raw.name,
-        }
         slow = Throttled(
             capture=place.capture,
             device=place.device,
@@ -137,7 +128,7 @@ def throttled(scope: Scope, reasons: Sequence[Seen] | None = None) -> list[Throt
             max_clock_mhz=seen.highest,
             text=seen.text,
             table="throttling",
-            row=selector,
+            row=seen.raw.selector(reason=seen.reason),
         )
         key = place, seen.reason
         if key not in found or _sureness(slow) > _sureness(found[key]):
