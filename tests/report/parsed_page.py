@@ -27,6 +27,7 @@ class ParsedPage(HTMLParser):
         self.tables: dict[tuple[str, str], ParsedTable] = {}
         self.figures: dict[str, dict] = {}
         self.commands: list[str] = []
+        self._after_code = False
         self._table: ParsedTable | None = None
         self._cell: list[str] | None = None
         self._kept: dict[str, str | None] = {}
@@ -36,6 +37,8 @@ class ParsedPage(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         given = dict(attrs)
+        if tag != "code":
+            self._after_code = False
         if tag not in VOID:
             self.open.append((tag, given))
         if given.get("id"):
@@ -54,6 +57,8 @@ class ParsedPage(HTMLParser):
     def handle_endtag(self, tag):
         assert self.open and self.open[-1][0] == tag, f"</{tag}> closes {self.open[-1:]}"
         self.open.pop()
+        if tag != "code":
+            self._after_code = False
         if tag == "td":
             _, cells = self._table.rows[-1]
             cells[self._table.columns[len(cells)]] = (self._kept.get("data-v"), "".join(self._cell).strip())
@@ -68,9 +73,17 @@ class ParsedPage(HTMLParser):
             return
         if "style" in inside:
             return
-        self.texts.append(data)
-        if inside[-1:] == ["code"]:
+        data = data.replace("\N{NO-BREAK SPACE}", " ")
+        is_code = inside[-1:] == ["code"]
+        if is_code and ("span", {"class": "command"}) in self.open:
             self.commands.append(data)
+        elif is_code:
+            data = f"`{data}`"
+        if (is_code or self._after_code) and self.texts and ("span", {"class": "command"}) not in self.open:
+            self.texts[-1] += data
+        else:
+            self.texts.append(data)
+        self._after_code = is_code
         shortened = ("details", {"class": "name"}) in self.open and "summary" in inside
         if self._cell is not None and not shortened:
             self._cell.append(data)

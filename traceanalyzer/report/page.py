@@ -28,7 +28,7 @@ from traceanalyzer.report.blocks import (
     Text,
     anchor_of,
 )
-from traceanalyzer.schema.column import Column
+from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.units import Unit, format_value
 from traceanalyzer.views import SENTENCES, columns_shown, view_of
 from traceanalyzer.views.rows import is_number
@@ -249,7 +249,7 @@ def _(block: Table, links: _Links) -> dict[str, Any]:
     part = Frame(frame.spec, {name: [values[k] for k in places] for name, values in frame.columns.items()})
     columns = sorted(columns_shown(answer, frame, part), key=_place)
     nulls = _NULLS | view_of(answer).nulls
-    numbers = {column.name: is_number(part, column) for column in columns}
+    numbers = {column.name: column.type is not Type.BOOL and is_number(part, column) for column in columns}
     return {
         "kind": "table",
         "anchor": block.anchor,
@@ -308,7 +308,7 @@ def _cell(value: Any, column: Column, number: bool, null: str) -> dict[str, Any]
     short = whole
     if len(whole) > LONGEST_NAME and not number and column.name not in SENTENCES:
         short = shortened(text, LONGEST_NAME) if isinstance(text, str) else shortened_stack(text, LONGEST_NAME)
-    exact = value if number or (isinstance(value, (int, float)) and not isinstance(value, bool)) else None
+    exact = (int(value) if isinstance(value, bool) else value) if isinstance(value, (int, float)) else None
     return {
         "short": short,
         "full": whole if short != whole else None,
@@ -356,7 +356,7 @@ def _environment() -> Any:
     def made_printable(value: Any) -> Any:
         return printable(value) if type(value) is str else value
 
-    return jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.PackageLoader("traceanalyzer.report", "templates"),
         autoescape=True,
         finalize=made_printable,
@@ -364,6 +364,20 @@ def _environment() -> Any:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+    environment.filters["said"] = said
+    return environment
+
+
+_CODE = re.compile(r"`([^`]+)`")
+
+
+def said(text: str) -> Any:
+    """A sentence for a page: what stands between backticks is code, and a figure stays with its percent sign."""
+    from markupsafe import Markup, escape
+
+    parts = _CODE.split(printable(text).replace(" %", "\N{NO-BREAK SPACE}%"))
+    marked = [Markup("<code>{}</code>").format(part) if k % 2 else escape(part) for k, part in enumerate(parts)]
+    return Markup("").join(marked)
 
 
 def _template(name: str) -> Any:

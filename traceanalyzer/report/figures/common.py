@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from traceanalyzer.cells import shortened
 from traceanalyzer.passes.answer import Frame
 from traceanalyzer.report.palette import style_of
 from traceanalyzer.report.scale import Scale, share_text, time_text
@@ -91,6 +92,16 @@ def stacked_layout(title: str) -> dict[str, Any]:
         "yaxis": {"autorange": "reversed", "type": "category", "automargin": True},
         "legend": LEGEND,
     }
+
+
+def short_names(names: Sequence[str], width: int = 100) -> list[str]:
+    """Names in at most about that many columns, and still told apart where they were."""
+    out: list[str] = []
+    for name in names:
+        short = shortened(name, width)
+        same = sum(each == short or each.startswith(f"{short} (") for each in out)
+        out.append(f"{short} ({same + 1})" if same else short)
+    return out
 
 
 def listed(parts: Iterable[tuple[str, str]], most: int = 6) -> str:

@@ -4,7 +4,7 @@ from typing import Any
 
 from traceanalyzer.passes.answer import Answer
 from traceanalyzer.report.blocks import Figure
-from traceanalyzer.report.figures.common import LEGEND, height_of, listed
+from traceanalyzer.report.figures.common import LEGEND, height_of, listed, short_names
 from traceanalyzer.report.palette import BLUE, GREY, Style
 from traceanalyzer.report.scale import time_scale, time_text
 
@@ -22,13 +22,14 @@ def operators(answer: Answer) -> Figure | None:
     if not sums:
         return None
     ordered = sorted(sums, key=lambda op: (-sums[op]["device_self_ns"], -sums[op]["host_self_ns"]))[:MOST]
+    labels = short_names(ordered)
     scale = time_scale([ns for op in ordered for ns in sums[op].values()])
     traces: list[dict[str, Any]] = [
         {
             "type": "bar",
             "orientation": "h",
             "name": name,
-            "y": ordered,
+            "y": labels,
             "x": scale.of([sums[op][column] for op in ordered]),
             "marker": style.marker,
             "text": [time_text(sums[op][column]) for op in ordered],
@@ -40,7 +41,7 @@ def operators(answer: Answer) -> Figure | None:
     return Figure(
         "operators",
         f"The {len(ordered)} operators with most device time of their own, all ranks together",
-        listed((op, time_text(sums[op]["device_self_ns"])) for op in ordered),
+        listed((label, time_text(sums[op]["device_self_ns"])) for label, op in zip(labels, ordered, strict=True)),
         traces,
         {
             "barmode": "group",

@@ -9,7 +9,6 @@ from traceanalyzer.report.figures.common import (
     MOST_ROWS,
     height_of,
     left_out,
-    listed,
     stacked_layout,
     stacked_rows,
 )
@@ -37,12 +36,12 @@ def waits(answer: Answer) -> Figure | None:
     parts = {name: [row[column] or 0 for row in shown] for name, column in _PARTS.items()}
     wholes = [sum(values[k] for values in parts.values()) for k in range(len(shown))]
     scale = time_scale(wholes)
-    most = max(rows, key=lambda row: row["wait_ns"] or 0)
+    most, least = (choose(rows, key=lambda row: int(row["wait_ns"] or 0)) for choose in (max, min))
     return Figure(
         "waits",
         "A step of each rank: compute, transfer, waiting for others, idle",
-        f"Rank {most['rank']} waits most, {time_text(most['wait_ns'] or 0)} a step. "
-        + listed((f"rank {row['rank']}", f"waits {time_text(row['wait_ns'] or 0)}") for row in shown),
+        f"Rank {most['rank']} waits most, {time_text(most['wait_ns'] or 0)} a step; rank {least['rank']} least,"
+        f" {time_text(least['wait_ns'] or 0)}.",
         stacked_rows([f"rank {row['rank']}" for row in shown], parts, scale, wholes),
         stacked_layout(f"{scale.unit} a step"),
         height=height_of(len(shown), 20),
