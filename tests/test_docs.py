@@ -69,4 +69,5 @@ def test_generated_pages_are_current(page, make):
 def test_every_cause_is_explained():
     """The reference page has a row for every cause that a pass can give."""
     page = (REPOSITORY / "docs/reference/causes.md").read_text(encoding="utf-8")
+    assert all(f"| `{cause.text}` | {cause.meaning} |" in page for cause in Cause)
     assert [cause.text for cause in Cause if f"| `{cause.text}` |" not in page] == []

@@ -29,6 +29,7 @@ from traceanalyzer.passes.selection import (
     parse_ranks,
     parse_steps,
     parse_window,
+    spelled,
 )
 from traceanalyzer.schema.text import storable
 from traceanalyzer.store.database import is_about_the_store, one_line, open_to_read
@@ -48,11 +49,11 @@ class TraceSet:
     """A store opened to be asked. Use as a context manager, or call `close`.
 
     Every question takes the same selection: `run` (name, or "all"; default the newest), `rank` ("all", "0,2,4-7" or a
-    number), `device`, `source` ("torch", "nsys"), `steps` ("3-7"), `window` ("0.5:2", seconds after the first
-    operation), `lane` ("device", "compute"), `warmup`, `top` (rows of lists, 0 for all), `step_range`, `input_range`,
-    `user_code`, `under`, `metric` (regular expressions), `by` (what idle time is grouped by), `align`, `peaks` (a file
-    of peaks of devices), `split` ("ledger", "tensorboard": whose parts a summary has). Each raises `UsageError` for a
-    selection that makes no sense.
+    number), `device`, `source` ("torch", "nsys"), `capture` (numbers of captures, as `info` lists them), `steps`
+    ("3-7"), `window` ("0.5:2", seconds after the first operation), `lane` ("device", "compute"), `warmup`, `top` (rows
+    of lists, 0 for all), `step_range`, `input_range`, `user_code`, `under`, `metric` (regular expressions), `by` (what
+    idle time is grouped by), `align`, `peaks` (a file of peaks of devices), `split` ("ledger", "tensorboard": whose
+    parts a summary has). Each raises `UsageError` for a selection that makes no sense.
     """
 
     def __init__(
@@ -264,20 +265,27 @@ class TraceSet:
         of `checkup`. Raises `UsageError` where several runs are selected, `StoreError` as every question does, and
         `TraceAnalyzerError` where `key` is no key.
         """
+        from traceanalyzer.checkup.recordings import one_recording, only
         from traceanalyzer.report.privacy import Pseudonyms
         from traceanalyzer.report.report import Report, Wishes
 
         named = self._named(inputs)
-        wishes = Wishes(named, lang, full_paths, None if key is None else Pseudonyms(Path(key)))
-
-        def ask(question: str, **more: Any) -> Answer:
-            chosen: dict[str, Any] = selection | more
-            if question == "checkup":
-                return self.checkup(lang=lang, inputs=named, **chosen)
-            return self.ask(question, **chosen)
+        pseudonyms = None if key is None else Pseudonyms(Path(key))
 
         def made() -> Report:
-            return Report(self._scope(make_selection(**selection), every_source=False), ask, wishes, progress)
+            chosen: dict[str, Any] = dict(selection)
+            scope, left_out = one_recording(self._scope(make_selection(**chosen), every_source=False))
+            if left_out:
+                chosen["capture"] = spelled(scope.captures)
+            wishes = Wishes(only(chosen["capture"], named) if left_out else named, lang, full_paths, pseudonyms)
+
+            def ask(question: str, **more: Any) -> Answer:
+                if question == "checkup":
+                    return self.checkup(lang=lang, inputs=wishes.inputs, **chosen, **more)
+                return self.ask(question, **chosen, **more)
+
+            scope = self._scope(make_selection(**chosen), every_source=False)
+            return Report(scope, ask, wishes, left_out, progress)
 
         connection = self._connection
         try:
@@ -385,6 +393,7 @@ _KNOWN = [
     "split",
     "samples_per_step",
     "top",
+    "capture",
 ]
 
 
@@ -428,6 +437,7 @@ def make_selection(**given: object) -> Selection:
         split=text["split"],
         samples_per_step=number["samples_per_step"],
         top=number["top"] or 0,
+        captures=parse_ranks(text["capture"], "capture"),
     )
 
 

@@ -1,9 +1,10 @@
-"""Draw docs/images/gaps.svg, the picture of README.md: what a terminal shows of one of the sample traces.
+"""Draw the pictures of README.md: gaps.svg, what a terminal shows of a sample, and report.png, the head of a report.
 
-Run in a checkout: `python docs/images/make.py`.
+Run in a checkout: `python docs/images/make.py`. The picture of the report needs playwright and Chromium.
 """
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -32,7 +33,39 @@ FORMAT = """<svg class="rich-terminal" xml:space="preserve" viewBox="0 0 {width}
 """
 
 
+REPORT = HERE.parents[1] / "reports" / "ddp2_slow1.html"
+SHOWN = "figure-step-typical"
+"""The figure that is shown beneath the head of the report."""
+
+
 def main() -> None:
+    """Draw both."""
+    draw_terminal()
+    draw_report()
+
+
+def draw_report() -> None:
+    """Take a picture of the report's head and of a step of both ranks."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1000, "height": 700}, device_scale_factor=1.5)
+        page.goto(REPORT.as_uri())
+        page.evaluate(
+            """name => {
+                const figure = document.getElementById(name);
+                document.querySelectorAll("nav, footer, .tools").forEach((each) => each.remove());
+                document.querySelector("main").replaceChildren(figure);
+            }""",
+            SHOWN,
+        )
+        page.wait_for_selector(f"#{SHOWN} .main-svg")
+        page.screenshot(path=HERE / "report.png", full_page=True)
+        browser.close()
+
+
+def draw_terminal() -> None:
     """Run the command and draw what it prints."""
     done = subprocess.run(
         [sys.executable, "-m", "traceanalyzer", *COMMAND],

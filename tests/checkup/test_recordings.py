@@ -18,8 +18,8 @@ def checked(*files):
 def test_files_that_nothing_makes_ranks_are_recordings_of_one_program():
     answer = checked("mem_leak/torch.json.gz", "mem_leak/torch.stack.json.gz", "mem_leak/nsys.sqlite.gz")
     assert len({row["capture"] for row in answer.charges.rows()}) == 1
-    (said,) = [text for text in answer.warnings if "left out of the check-up" in text]
-    assert said.startswith("1 recording of the same work") and "made from torch.stack.json.gz" in said
+    (said,) = [text for text in answer.warnings if "of the same work left out" in text]
+    assert said.startswith("made from torch.stack.json.gz (capture ") and "; 1 recording of the same work" in said
     alone = checked("mem_leak/torch.stack.json.gz")
     first, only = (next(iter(each.verdicts.rows())) for each in (answer, alone))
     assert (first["verdict"], first["cost_ns"]) == (only["verdict"], only["cost_ns"])
@@ -29,8 +29,13 @@ def test_files_that_nothing_makes_ranks_are_recordings_of_one_program():
 def test_of_a_rank_with_and_without_frames_the_slower_recording_is_left_out():
     names = [f"fsdp2/rank{rank}{kind}.json.gz" for rank in (0, 1) for kind in ("", ".stack")]
     answer = checked(*names)
-    (said,) = [text for text in answer.warnings if "left out of the check-up" in text]
-    assert "rank0.stack.json.gz, rank1.stack.json.gz" in said
+    (said,) = [text for text in answer.warnings if "of the same work left out" in text]
+    assert said == (
+        "made from rank0.json.gz (capture 0), rank1.json.gz (capture 2); 2 recordings of the same work left out"
+        " (rank0.stack.json.gz (capture 1), rank1.stack.json.gz (capture 3)): --capture chooses others"
+    )
+    for evidence in (each for row in answer.verdicts.rows() for each in row["evidence"]):
+        assert "--capture 0,2" in evidence["command"]
     assert {row["rank"] for row in answer.charges.rows()} == {0, 1}
     lengths = TRUTH["workloads"]["fsdp2"]["captures"]["rank0.json.gz"]["mean_step_ms"]
     step = sum(row["per_step_ns"] for row in answer.charges.rows() if row["rank"] == 0)

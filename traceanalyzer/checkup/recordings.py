@@ -50,6 +50,11 @@ def one_recording(scope: Scope) -> tuple[Scope, list[str]]:
     )
 
 
+def only(captures: str, inputs: str) -> str:
+    """What a command line names some captures by, where `inputs` name more of them than these."""
+    return f"--capture {captures} {inputs}".rstrip()
+
+
 class _Recording:
     """A capture with a timeline, and what chooses between recordings."""
 
@@ -82,10 +87,13 @@ def _spare(group: list[_Recording], *, only_one: bool) -> list[_Recording]:
 
 
 def _said(left_out: list[_Recording], kept: list[_Recording]) -> str:
-    names = ", ".join(each.file for each in left_out[:MOST_NAMED])
-    more = f" and {len(left_out) - MOST_NAMED} more" if len(left_out) > MOST_NAMED else ""
-    from_ = ", ".join(each.file for each in kept[:MOST_NAMED]) + (" ..." if len(kept) > MOST_NAMED else "")
     return (
-        f"{counted(len(left_out), 'recording')} of the same work left out of the check-up ({names}{more}): it is made"
-        f" from {from_}; give the others by themselves"
+        f"made from {_named(kept)}; {counted(len(left_out), 'recording')} of the same work left out"
+        f" ({_named(left_out)}): --capture chooses others"
     )
+
+
+def _named(recordings: list[_Recording]) -> str:
+    """Files with the numbers of their captures, which tell files of one name apart."""
+    more = f" and {len(recordings) - MOST_NAMED} more" if len(recordings) > MOST_NAMED else ""
+    return ", ".join(f"{each.file} (capture {each.capture})" for each in recordings[:MOST_NAMED]) + more

@@ -32,6 +32,9 @@ _SELECTION = {
         metavar="torch|nsys",
         help="Whose trace to use where a rank has several.  [default: the more detailed]",
     ),
+    "capture": click.option(
+        "--capture", metavar="0,2,4-7", help="Captures to speak of, by their numbers in info.  [default: all]"
+    ),
     "steps": click.option("--steps", metavar="A-B", help="Steps to speak of, by the trace's own numbers."),
     "window": click.option("--window", metavar="A:B", help="Seconds after the first operation of the file."),
     "lane": click.option(
@@ -84,7 +87,7 @@ _SELECTION = {
 _EVERY_RUN = click.option("--run", metavar="NAME|all", help="Run to speak of.  [default: all]")
 _SPECIAL = frozenset({"under", "by", "align", "metric", "peaks", "split", "samples_per_step"})
 """Options that few questions have; those with `under` print stacks as well."""
-_REPEATED = ("run", "rank", "device", "source", "steps", "window", "step_range")
+_REPEATED = ("run", "rank", "device", "source", "capture", "steps", "window", "step_range")
 """Options that every question of time takes, so that commands which are offered after one repeat them."""
 _OUTPUT = {
     "top": click.option(

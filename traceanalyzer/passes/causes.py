@@ -40,6 +40,37 @@ class Cause(IntEnum):
         """Name of the cause in every output."""
         return self.name.lower()
 
+    @property
+    def meaning(self) -> str:
+        """What the thread does that launches next."""
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    Cause.INPUT_WAIT: "waits for the next batch of a DataLoader, or is in a range that `--input-range` matches",
+    Cause.SYNC: "blocks until the device is done: a synchronisation, or a synchronous copy back until the copy starts",
+    Cause.HOST_COPY: "copies pageable memory to or from the device",
+    Cause.MEMORY_MANAGEMENT: "allocates, frees or registers memory through the driver",
+    Cause.MODULE_LOAD: "loads a module or library, or compiles",
+    Cause.LAUNCH_CALL: "issues launches: of other operations meanwhile, or this one",
+    Cause.API_CALL: "is in another call of the runtime or driver",
+    Cause.FRAMEWORK: "is inside an operator, between calls",
+    Cause.PYTHON: "runs Python and nothing else that was recorded",
+    Cause.RANGE: "is in a range of yours that holds nothing deeper",
+    Cause.GIL_WAIT: "waits for the interpreter lock",
+    Cause.GARBAGE_COLLECTION: "runs the garbage collector",
+    Cause.OS_BLOCKED: "is in a call of the operating system that blocks",
+    Cause.HOST_COMMUNICATION: "is in an MPI or Gloo call on the host",
+    Cause.PROFILER: "is held up by the profiler itself",
+    Cause.LAUNCH_LATENCY: "has launched: the launch is on its way to the device",
+    Cause.DEVICE_GAP: "had launched long before: the device pauses between operations",
+    Cause.DEVICE_WAIT: "has launched: the device waits for another stream, an event or another device",
+    Cause.OUTSIDE_EVENTS: "does nothing that was recorded",
+    Cause.UNATTRIBUTED: "is unknown; `reason` says why",
+    Cause.COMMUNICATION_ONLY: "`--lane compute` only: no compute kernel runs, but communication does",
+    Cause.COPY_ONLY: "`--lane compute` only: no compute kernel runs, but copies do",
+}
+
 
 class Reason(IntEnum):
     """Why idle time could not be attributed."""

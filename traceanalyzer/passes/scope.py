@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import duckdb
 
 from traceanalyzer.errors import UsageError
-from traceanalyzer.passes.selection import Selection
+from traceanalyzer.passes.selection import Selection, spelled
 from traceanalyzer.schema.kinds import EventKind, Severity
 from traceanalyzer.store.database import first_row
 from traceanalyzer.units import counted
@@ -117,6 +117,10 @@ def resolve(connection: duckdb.DuckDBPyConnection, selection: Selection, *, ever
         captures = [c for c in captures if c[2] == selection.source]
         if sources and not captures:
             raise UsageError(f"no capture by {selection.source}; there are some by {', '.join(sources)}")
+    if selection.captures is not None:
+        if unknown := selection.captures - {c[0] for c in captures}:
+            raise UsageError(f"no capture {spelled(unknown)} in the run; `traceanalyzer info` lists what there is")
+        captures = [c for c in captures if c[0] in selection.captures]
     if selection.ranks is not None:
         chosen = [c for c in captures if _has_rank(connection, c, selection.ranks)]
         if captures and not chosen:

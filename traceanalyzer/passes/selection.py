@@ -1,5 +1,6 @@
 """Which part of a store a question is about."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from traceanalyzer.errors import UsageError
@@ -19,6 +20,7 @@ class Selection:
     time `under` keeps what has a matching frame on its stack, and `by` says what it, or operators, are grouped
     by. `align` says what puts the clocks of ranks on one. `metric` keeps the metrics with a matching name, `peaks`
     names a file of peaks. `split` says whose parts a summary has.
+    `captures` keeps some captures of the run, by their numbers; None are all.
     `samples_per_step` is how many samples all ranks together work on in a step.
     """
 
@@ -41,6 +43,7 @@ class Selection:
     split: str | None = None
     samples_per_step: int | None = None
     top: int = 20
+    captures: frozenset[int] | None = None
 
 
 ALIGNMENTS = ("collectives", "utc", "none")
@@ -59,19 +62,30 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
 
 
-def parse_ranks(text: str | int | None) -> frozenset[int] | None:
-    """`all`, or numbers and ranges such as `0,2,4-7`; None for all. Raises `UsageError`."""
+def parse_ranks(text: str | int | None, option: str = "rank") -> frozenset[int] | None:
+    """`all`, or numbers and ranges such as `0,2,4-7`; None for all. Raises `UsageError`, which names the option."""
     if text is None or text == "all":
         return None
     out: set[int] = set()
     for part in str(text).split(","):
         low, dash, high = part.strip().partition("-")
         if not _is_number(low) or (dash and (not _is_number(high) or int(high) < int(low))):
-            raise UsageError(f"--rank {_short(text)}: give all, or numbers and ranges such as 0,2,4-7")
+            raise UsageError(f"--{option} {_short(text)}: give all, or numbers and ranges such as 0,2,4-7")
         if dash and int(high) - int(low) >= _MOST_RANKS:
-            raise UsageError(f"--rank {_short(text)}: a range of more than {_MOST_RANKS:,} ranks; give all")
+            raise UsageError(f"--{option} {_short(text)}: a range of more than {_MOST_RANKS:,} numbers; give all")
         out.update(range(int(low), int(high if dash else low) + 1))
     return frozenset(out)
+
+
+def spelled(numbers: Iterable[int]) -> str:
+    """Numbers as `parse_ranks` reads them: `0,2,4-7`."""
+    parts: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if parts and number == parts[-1][-1] + 1:
+            parts[-1][1:] = [number]
+        else:
+            parts.append([number])
+    return ",".join("-".join(map(str, part)) for part in parts)
 
 
 def parse_steps(text: str | None) -> tuple[int, int] | None:

@@ -104,6 +104,7 @@ class Definitions:
     """Terms and what they mean."""
 
     rows: Sequence[tuple[str, str]]
+    title: str | None = None
 
 
 Block = Text | Findings | Table | Figure | Commands | Card | Definitions

@@ -19,6 +19,8 @@ POINTS = 500
 """Points of a picture of a step, from its start to its end."""
 MOST_IN_PICTURE = 8
 """Devices of a picture of a step."""
+BESIDE_TIMELINES = ("throughput", "metrics")
+"""Questions that files without a timeline may answer."""
 LEAST_ROWS, ROWS_A_DEVICE, MOST_ROWS = 500, 60, 20_000
 
 

@@ -29,7 +29,7 @@ from traceanalyzer.report.blocks import (
     anchor_of,
 )
 from traceanalyzer.schema.column import Column, Type
-from traceanalyzer.units import Unit, format_value
+from traceanalyzer.units import Unit, counted, format_value
 from traceanalyzer.views import SENTENCES, columns_shown, view_of
 from traceanalyzer.views.rows import is_number
 
@@ -66,6 +66,7 @@ class Head:
     headline: str
     cost: str | None
     notes: Sequence[str]
+    made_from: Sequence[str]
     leads: Sequence[Lead]
     first_change: str | None
     doubt: str | None
@@ -207,7 +208,7 @@ def _(block: Commands, links: _Links) -> dict[str, Any]:  # noqa: ARG001
 
 @_block.register
 def _(block: Definitions, links: _Links) -> dict[str, Any]:  # noqa: ARG001
-    return {"kind": "definitions", "rows": block.rows}
+    return {"kind": "definitions", "title": block.title, "rows": block.rows}
 
 
 @_block.register
@@ -259,7 +260,7 @@ def _(block: Table, links: _Links) -> dict[str, Any]:
         "command": block.command,
         "folded": block.folded,
         "count": len(places),
-        "size": f"({len(frame):,})",
+        "size": counted(len(frame), "row"),
         "more": _more(len(places), frame, block.command),
         "columns": [
             {
@@ -320,8 +321,8 @@ def _cell(value: Any, column: Column, number: bool, null: str) -> dict[str, Any]
 def cost_of(row: dict[str, Any]) -> str:
     """The cost of a verdict in words."""
     if row["cost_ns"] is None:
-        return "a risk"
-    return format_value(row["cost_ns"], Unit.NS) + " a step" if row["cost_ns"] else "no loss"
+        return "cost not known" if row["verdict"] == "unknown" else "a risk"
+    return format_value(row["cost_ns"], Unit.NS) + " a step" if row["cost_ns"] else "no cost of its own"
 
 
 def card_anchor(row: dict[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """A report of one run: built once from answers, and written as a page, as Markdown or as JSON."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -11,9 +11,10 @@ from typing import Any
 from traceanalyzer.errors import UsageError
 from traceanalyzer.files import write_whole
 from traceanalyzer.passes.answer import Answer, Finding
+from traceanalyzer.passes.fitness import PROBLEM
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.report.blocks import Built
-from traceanalyzer.report.material import Ask, Material
+from traceanalyzer.report.material import BESIDE_TIMELINES, Ask, Material
 from traceanalyzer.report.page import Head, Lead, card_anchor, cost_of, page
 from traceanalyzer.report.privacy import Privacy, Pseudonyms, names_of
 from traceanalyzer.report.sections import SECTIONS
@@ -26,11 +27,10 @@ Progress = Callable[[str, int, int], None]
 """Told the section that is made, its place, and how many there are."""
 FORMS = ("html", "markdown", "json")
 _FORM_OF = {".html": "html", ".htm": "html", ".md": "markdown", ".json": "json"}
+_OTHER_FORMS = frozenset({".pdf", ".csv", ".txt", ".png", ".svg", ".xlsx", ".docx", ".parquet", ".gz", ".zip"})
 MOST_LEADS = 3
 LAST = "definitions"
 """The section that ends the page, behind those that only say what would fill them."""
-_BESIDE_TIMELINES = ("throughput", "metrics")
-"""Questions that files without a timeline may answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,19 @@ class Wishes:
 
 
 class Report:
-    """Everything that a report says, ready to be written. Made by `TraceSet.report`."""
+    """Everything that a report says, ready to be written. Made by `TraceSet.report`.
 
-    def __init__(self, scope: Scope, ask: Ask, wishes: Wishes, progress: Progress | None = None) -> None:
+    `left_out` says which recordings of the same work it is not made from.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        ask: Ask,
+        wishes: Wishes,
+        left_out: Sequence[str] = (),
+        progress: Progress | None = None,
+    ) -> None:
         if len(scope.runs) > 1:
             raise UsageError("a report is of one run; --run NAME chooses it")
         self._wishes = wishes
@@ -61,6 +71,7 @@ class Report:
         def asked(question: str, **selection: Any) -> Answer:
             return self._privacy.answer(ask(question, **selection))
 
+        self._left_out = [self._privacy.text(text) for text in left_out]
         inputs = self._privacy.command(wishes.inputs)
         self.material = Material(scope, asked, inputs, wishes.language, self._privacy.text)
         # What others answered is told by this one, so it is built last and stands where it stands.
@@ -88,13 +99,18 @@ class Report:
         told = verdicts[1:] if self.material.has_timeline else verdicts
         leads = [Lead(_cost_and_share(row), row["title"], card_anchor(row)) for row in told[:MOST_LEADS]]
         first = next((text for row in verdicts if row["cost_ns"] for text in row["advice"]), None)
-        problems = sum(state == "problem" for state in self.material.answer("info").tables["fitness"].columns["state"])
+        rests_on = {"gaps", "ledger"} | ({"imbalance"} if len(self.material.ranks) > 1 else set())
+        problems = sum(
+            row["state"] == PROBLEM and not rests_on.isdisjoint(row["spoils"].split(", "))
+            for row in self.material.answer("info").tables["fitness"].rows()
+        )
         run = ", ".join(map(self._privacy.run, self.material.scope.runs)) or "empty store"
         return Head(
             title=f"{run}: traceanalyzer report",
             headline=self._headline(verdicts),
             cost=_price(verdicts),
             notes=[*checkup.notes],
+            made_from=self._left_out,
             leads=leads,
             first_change=first,
             doubt=None
@@ -111,7 +127,7 @@ class Report:
     def _headline(self, verdicts: list[dict[str, Any]]) -> str:
         """The first verdict; without a timeline what the files tell all the same."""
         if not self.material.has_timeline:
-            for question in _BESIDE_TIMELINES:
+            for question in BESIDE_TIMELINES:
                 if findings := self.material.answer(question).findings:
                     return findings[0].text  # it may begin with a name
         title: str = verdicts[0]["title"] if verdicts else "nothing was recorded that a verdict could be made from"
@@ -155,8 +171,11 @@ class Report:
 
 
 def form_of(path: Path) -> str:
-    """The form that the name of a file says: a page where it says none."""
-    return _FORM_OF.get(path.suffix.lower(), FORMS[0])
+    """The form that the name of a file says: a page where it says none. Raises `UsageError` for another format."""
+    suffix = path.suffix.lower()
+    if suffix in _OTHER_FORMS:
+        raise UsageError(f"{path}: a report is no {suffix} file; give a name that ends in {', '.join(_FORM_OF)}")
+    return _FORM_OF.get(suffix, FORMS[0])
 
 
 def _now() -> datetime:

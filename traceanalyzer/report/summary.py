@@ -17,6 +17,7 @@ TOP = 5
 """Rows of each table in Markdown."""
 TOP_OF_TABLES = 20
 MOST_WARNINGS = 5
+_LONG = frozenset({"reason", "stack", "gap_before_ns", "n_pieces"})
 _TABLES = {
     "checkup": ("verdicts", "next", "environment", "costs"),
     "summary": ("summary",),
@@ -76,16 +77,24 @@ def _blocks(head: Head, material: Material) -> Iterator[str]:
     if verdicts:
         yield _verdict_table(verdicts)
         yield from _evidence(verdicts[0], checkup.language)
+    yield "<details><summary>Tables</summary>\n"
     for question, name, title in _SHOWN:
         answer = next((each for each in material.answers if each.command == question), None)
         if answer is not None and len(answer.tables[name]):
             told = (together(material, answer, name) if len(material.scope.devices) > 1 else None) or answer
             frame = told.table(name if told is answer else None)
             yield f"**{title}**" + (f" (the first {TOP} of {len(frame):,} rows)" if len(frame) > TOP else "") + "\n"
-            yield markdown_table(told, frame.head(TOP))
+            yield markdown_table(told, _brief(frame.head(TOP)))
+    yield "</details>\n"
     yield from _doubts(material)
     left_out = escaped("; ".join(head.left_out))
     yield f"<sub>traceanalyzer {escaped(head.version)}, {code(head.command)}; {left_out}</sub>"
+
+
+def _brief(frame: Frame) -> Frame:
+    """A table without what is long: reasons and stacks."""
+    columns = tuple(column for column in frame.spec.columns if column.name not in _LONG)
+    return Frame(replace(frame.spec, columns=columns), {c.name: frame.columns[c.name] for c in columns})
 
 
 def _verdict_table(verdicts: list[dict[str, Any]]) -> str:

@@ -36,7 +36,12 @@ def judge(job: Job) -> Verdict | None:
     facts = ["lock"] if locked else ["unseen"] if hidden else ["code"] if line else ["code", "no_code"]
     evidence = blame_evidence(job, NAME, blamed)
     at_most = Confidence.MEDIUM if hidden else Confidence.HIGH
-    return costed_verdict(job, NAME, title, evidence=evidence, remarks=remarks, facts=facts, at_most=at_most)
+    # Taking out the code that is named saves what that code costs, and no more.
+    saved = (blamed[0][0].gain_ns if most.stepped else blamed[0][0].idle_ns) if line else None
+    values = {} if saved is None else {"falls": job.falls(saved)}
+    return costed_verdict(
+        job, NAME, title, values=values, evidence=evidence, remarks=remarks, facts=facts, at_most=at_most
+    )
 
 
 def _of(charges: dict[Charge, int], cause: Cause) -> int:

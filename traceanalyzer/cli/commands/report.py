@@ -1,14 +1,17 @@
 """`traceanalyzer report`: everything about a run in one file that a team can pass around."""
 
+import sys
 from pathlib import Path
 
 import click
 
+from traceanalyzer.cells import printable
 from traceanalyzer.cli.ask import opened
 from traceanalyzer.cli.options import Asked, question_options
 from traceanalyzer.cli.progress import progress_bar
 from traceanalyzer.cli.render.output import deliver, said_of
 from traceanalyzer.errors import UsageError
+from traceanalyzer.units import Unit, format_value
 
 
 @click.command("report")
@@ -36,9 +39,10 @@ def command(asked: Asked, file_format: str | None, full_paths: bool, pseudonyms:
     Each figure links to the row behind it and shows the command that prints it. The page needs no network and no
     server.
 
-    Environment variables and names of users never get into it; paths and host names are shortened, and the page says
-    what was left out. Names that a program gave (ranges, threads, files, runs) stay, but for what looks like a path, a
-    host or a user in them. markdown and json are summaries for issues and pull requests.
+    Environment variables (but for settings that a verdict names) and names of users are left out; paths and host names
+    are shortened, and the page says what was left out. Names that a program gave (ranges, threads, files, runs) stay,
+    but for what looks like a path, a host or a user in them. markdown and json are summaries for issues and pull
+    requests.
 
     \b
     Examples:
@@ -52,6 +56,10 @@ def command(asked: Asked, file_format: str | None, full_paths: bool, pseudonyms:
         raise UsageError("a page goes into a file: give -o report.html, or --format markdown for the terminal")
     if pseudonyms and target is None:
         raise UsageError("--pseudonyms keeps a key beside the file: give -o FILE")
+    if target is not None and file_format is None:
+        from traceanalyzer.report.report import form_of
+
+        form_of(target)  # before minutes of work
     key = None if target is None or not pseudonyms else key_beside(target)
     with opened(asked) as traces, progress_bar(asked.quiet, bytes_of_files=False) as progress:
         report = traces.report(
@@ -62,6 +70,8 @@ def command(asked: Asked, file_format: str | None, full_paths: bool, pseudonyms:
         else:
             with said_of(target):
                 report.write(target, file_format)
+            if not asked.quiet and sys.stderr.isatty():
+                click.echo(f"{printable(str(target))}: {format_value(target.stat().st_size, Unit.BYTES)}", err=True)
 
 
 def key_beside(target: Path) -> Path:

@@ -50,7 +50,7 @@ def communication_of(scope: Scope) -> RankCommunication:
     """
     selection = scope.selection
     run = scope.runs[0] if scope.runs else None
-    whole = Selection(run=run, source=selection.source, align=selection.align)
+    whole = Selection(run=run, source=selection.source, align=selection.align, captures=selection.captures)
     return scope.once(("communication", whole), lambda: _communication(resolve(scope.connection, whole)))
 
 

@@ -13,6 +13,8 @@ from traceanalyzer.units import counted
 MOST_POINTS = 400
 UNKNOWN = "limit not known"
 _NAME = 60
+SAME_ROOF = 0.03
+"""Roofs that differ by less are one: the clocks of launches differ a little."""
 
 
 def families(answer: Answer) -> Figure | None:
@@ -65,7 +67,11 @@ def roofline(answer: Answer) -> Figure | None:
     points = [_profiled(row) for row in answer.tables["kernels"].rows() if row["intensity"] and row["flop_per_s"]]
     measured = bool(points)
     if not points:
-        points = [_estimated(row) for row in answer.tables["operators"].rows() if row["intensity"] and row["tflops"]]
+        points = [
+            _estimated(row)
+            for row in answer.tables["operators"].rows()
+            if row["intensity"] and row["tflops"] and row["family"] != "communication"
+        ]
     if not points:
         return None
     points.sort(key=lambda point: -point["ns"])
@@ -94,11 +100,11 @@ def roofline(answer: Answer) -> Figure | None:
     return Figure(
         "roofline",
         f"Roofline: what is reached of the roofs ({how})",
-        f"{counted(len(shown), 'point')}; the longest is {shown[0]['text']}, {shown[0]['y']:.4g} TFLOP/s at"
-        f" {shown[0]['x']:.4g} FLOP a byte.",
+        f"{counted(len(shown), 'point')}; the one with most time is {shown[0]['name']}, {shown[0]['y']:.4g} TFLOP/s at"
+        f" {shown[0]['x']:.4g} FLOP/byte.",
         traces,
         {
-            "xaxis": {"title": {"text": "FLOP a byte of device memory"}, "type": "log"},
+            "xaxis": {"title": {"text": "FLOP/byte of device memory"}, "type": "log"},
             "yaxis": {"title": {"text": "TFLOP/s"}, "type": "log"},
             "legend": LEGEND,
             "showlegend": True,
@@ -116,7 +122,9 @@ def _profiled(row: dict[str, Any]) -> dict[str, Any]:
         "class": row["class"] or UNKNOWN,
         "ns": ns,
         "size": _size(ns),
+        "name": shortened(row["kernel"] or "", _NAME),
         "text": f"{shortened(row['kernel'] or '', _NAME)}, {time_text(ns)}",
+        "peak": None,
         "ridge": row["ridge"],
         "roof": None if row["roof_flop_per_s"] is None else row["roof_flop_per_s"] / 1e12,
     }
@@ -130,7 +138,9 @@ def _estimated(row: dict[str, Any]) -> dict[str, Any]:
         "class": row["class"] or UNKNOWN,
         "ns": ns,
         "size": _size(ns),
+        "name": shortened(row["op"] or "", _NAME),
         "text": f"{row['op']} {shortened(row['shapes'] or '', _NAME)}, {time_text(ns)}",
+        "peak": row["peak"],
         "ridge": row["ridge"],
         "roof": None,
     }
@@ -148,14 +158,17 @@ def _roofs(answer: Answer, points: list[dict[str, Any]]) -> list[dict[str, Any]]
     first = [row for row in rows if (row["capture"], row["device"]) == (rows[0]["capture"], rows[0]["device"])]
     memory = next((row["value"] for row in first if row["peak"] == "memory"), None)
     if memory is not None:
-        compute = [(row["peak"], row["value"]) for row in first if row["unit"] == "TFLOP/s"]
+        used = {point["peak"] for point in points}
+        compute = [(row["peak"], row["value"]) for row in first if row["unit"] == "TFLOP/s" and row["peak"] in used]
         return [_roof(f"{name}: {value:,.0f} TFLOP/s", memory / 1e3, value, low, high) for name, value in compute]
-    stated = {}
+    stated: list[tuple[float, float]] = []
     for point in points:
         if point["ridge"] and point["roof"]:
             slope = point["roof"] / min(point["x"], point["ridge"])
-            stated[f"{slope * point['ridge']:.4g}"] = (slope, slope * point["ridge"])
-    return [_roof(f"roof of {top:.4g} TFLOP/s", slope, top, low, high) for slope, top in list(stated.values())[:4]]
+            top = slope * point["ridge"]
+            if all(abs(top / other - 1) > SAME_ROOF for _, other in stated):
+                stated.append((slope, top))
+    return [_roof(f"peak that ncu states: {top:.3g} TFLOP/s", slope, top, low, high) for slope, top in stated[:4]]
 
 
 def _roof(name: str, slope: float, top: float, low: float, high: float) -> dict[str, Any]:

@@ -24,7 +24,11 @@ def memory_curve(answer: Answer) -> Figure | None:
         curves.setdefault((row["capture"], row["rank"], row["device"]), []).append(row)
     if not curves:
         return None
-    peaks = {place: max(row["allocated_bytes"] or 0 for row in rows) for place, rows in curves.items()}
+    # Two events at one instant are no curve.
+    curves = {place: rows for place, rows in curves.items() if len({row["t_ns"] for row in rows}) > 1}
+    if not curves:
+        return None
+    peaks = {place: max(_most(row) for row in rows) for place, rows in curves.items()}
     shown = sorted(peaks, key=lambda place: -peaks[place])[:MOST_DEVICES]
     scale = size_scale([row["reserved_bytes"] or row["allocated_bytes"] for place in shown for row in curves[place]])
     traces: list[dict[str, Any]] = []
@@ -59,6 +63,11 @@ def memory_curve(answer: Answer) -> Figure | None:
         },
         note=left_out(len(shown), len(curves), "devices", "those with the highest peaks"),
     )
+
+
+def _most(row: dict[str, Any]) -> int:
+    """Memory in use; sources that know of reserved memory only tell that."""
+    return int(row["reserved_bytes"] or 0) if row["allocated_bytes"] is None else int(row["allocated_bytes"])
 
 
 def thinned(points: list[tuple[int, Any]], most: int) -> list[tuple[int, Any]]:

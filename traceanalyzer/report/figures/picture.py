@@ -49,7 +49,8 @@ def step_figure(picture: StepPicture, names: dict[DeviceOfCapture, str], kind: s
             "showlegend": not alone,
         },
         height=height_of(len(ys), 0 if alone else 40),
-        note=f"Each point of {time_text(picture.point_ns)} shows what takes most of it; the tables have exact sums.",
+        note=f"Drawn in points of {time_text(picture.point_ns)}: each shows the category that takes most of that time."
+        " The tables have exact sums.",
     )
 
 

@@ -22,7 +22,13 @@ _PARTS = {
     "communication_wait": "wait_ns",
     "idle": "idle_ns",
 }
-_SHADES = [[0.0, "#eef1f4"], [0.02, "#dbe6f0"], [0.35, "#f5c26b"], [0.7, "#d55e00"], [1.0, "#7a2d00"]]
+_SHADES = [
+    [0.0, "rgba(139,149,161,0.12)"],
+    [0.02, "rgba(139,149,161,0.3)"],
+    [0.35, "#f5c26b"],
+    [0.7, "#d55e00"],
+    [1.0, "#7a2d00"],
+]
 _SHAPES = tuple(SYMBOLS.values())
 
 

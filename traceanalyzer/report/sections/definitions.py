@@ -2,6 +2,9 @@
 
 from collections.abc import Iterator
 
+from traceanalyzer.checkup.charges import VERDICT_OF_PART
+from traceanalyzer.passes.causes import Cause
+from traceanalyzer.passes.parts import part_of
 from traceanalyzer.report.blocks import Block, Definitions
 from traceanalyzer.report.material import Material
 from traceanalyzer.report.sections.section import Section
@@ -39,8 +42,27 @@ TERMS = (
 
 
 def blocks(material: Material) -> Iterator[Block]:  # noqa: ARG001 - every section is asked in the same way
-    """Terms and their meanings."""
+    """Terms, causes of idle time and verdicts, and what they mean."""
     yield Definitions(TERMS)
+    yield Definitions(
+        [(cause.text, cause.meaning) for cause in Cause], "Causes of idle time: the thread that launches next ..."
+    )
+    yield Definitions(list(_verdicts()), "Verdicts: what of the ledger they are charged with")
+
+
+def _verdicts() -> Iterator[tuple[str, str]]:
+    parts: dict[str, list[str]] = {}
+    for part, verdict in VERDICT_OF_PART.items():
+        causes = [f"idle:{cause.text}" for cause in Cause if part_of(f"idle:{cause.text}") == part]
+        parts.setdefault(verdict, []).extend(causes or [part])
+    for verdict, categories in parts.items():
+        yield verdict, ", ".join(categories)
+    yield "periodic_pause", "the excess of steps that recur over the median step, taken before the others"
+    yield (
+        "compute_bound, memory_bandwidth_bound",
+        "nothing: they say what limits the kernels, and cost nothing by themselves",
+    )
+    yield "memory_growth, clock_throttled, device_errors", "nothing: they are risks"
 
 
 SECTION = Section("definitions", "How each number is defined", "Definitions", blocks, "")

@@ -15,7 +15,9 @@ def blocks(material: Material) -> Iterator[Block]:
         yield table_of(material, checkup, "next")
     for name in ("fitness", "answers", "quality"):
         if len(info.tables[name]):
-            yield table_of(material, info, name, folded=name != "fitness", most=200)
+            yield table_of(material, info, name, folded=True, most=200)
 
 
-SECTION = Section("fitness", "What could not be answered", "Open questions", blocks, "Nothing was captured.")
+SECTION = Section(
+    "fitness", "What weakens this, and what could not be answered", "Open questions", blocks, "Nothing was captured."
+)

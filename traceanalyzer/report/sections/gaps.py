@@ -11,7 +11,7 @@ def blocks(material: Material) -> Iterator[Block]:
     """Idle time by cause, stack and line of code, and the longest gaps."""
     found = list(
         whole_answer(
-            material, "gaps", tables=("devices", "causes", "blames"), folded=("stacks", "gaps", "threads", "lock")
+            material, "gaps", tables=("blames", "devices"), folded=("causes", "stacks", "gaps", "threads", "lock")
         )
     )
     yield from found

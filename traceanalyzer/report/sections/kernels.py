@@ -10,10 +10,10 @@ from traceanalyzer.report.sections.section import Section, whole_answer
 def blocks(material: Material) -> Iterator[Block]:
     """Kernels by family and one by one, copies; what is reached of the roofs; streams and launches."""
     yield from whole_answer(
-        material, "kernels", tables=("families", "limits", "kernels", "operations"), folded=("short",)
+        material, "kernels", tables=("kernels",), folded=("families", "limits", "operations", "short")
     )
     yield from whole_answer(
-        material, "throughput", tables=("rollup", "utilization", "kernels", "operators"), folded=("peaks",)
+        material, "throughput", tables=("rollup", "utilization", "kernels"), folded=("operators", "peaks")
     )
     if material.has_timeline:
         yield from whole_answer(material, "launches", tables=(), folded=("launches", "queues"))

@@ -9,8 +9,8 @@ from traceanalyzer.report.sections.section import Section, whole_answer
 
 def blocks(material: Material) -> Iterator[Block]:
     """Operators, by name and by shape or module on demand, and ranges."""
-    yield from whole_answer(material, "ops", tables=("ops",), folded=("by_shape", "by_module"))
-    yield from whole_answer(material, "ranges")
+    yield from whole_answer(material, "ops", folded=("ops", "by_shape", "by_module"))
+    yield from whole_answer(material, "ranges", folded=("ranges",))
 
 
 SECTION = Section(

@@ -9,12 +9,11 @@ from traceanalyzer.report.sections.section import Section, whole_answer
 
 def blocks(material: Material) -> Iterator[Block]:
     """Ranks, stragglers and efficiency; collectives, clocks and bandwidth."""
+    if not len(material.answer("collectives").tables["collectives"]):
+        return
     if len(material.ranks) > 1:
         yield from whole_answer(material, "imbalance", tables=("efficiency", "stragglers", "ranks"), folded=("excess",))
-    if len(material.answer("collectives").tables["collectives"]):
-        yield from whole_answer(
-            material, "collectives", tables=("clocks", "bandwidth"), folded=("collectives", "links")
-        )
+    yield from whole_answer(material, "collectives", folded=("clocks", "bandwidth", "collectives", "links"))
 
 
 SECTION = Section(

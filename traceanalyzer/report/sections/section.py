@@ -56,7 +56,7 @@ def whole_answer(
     for name in shown:
         told = together(material, answer, name) if many else None
         if told is not None:
-            yield Table(told, told.table().spec.name, command_of(material, answer, name))
+            yield Table(told, told.table().spec.name, command_of(material, answer, name), folded=name in folded)
         yield table_of(material, answer, name, folded=name in folded or told is not None)
 
 

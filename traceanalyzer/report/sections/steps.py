@@ -25,7 +25,7 @@ def blocks(material: Material) -> Iterator[Block]:
     )
     for kind, step in drawn:
         yield step_figure(material.picture(step), names, kind, _TITLES[kind].format(step=step) + few)
-    yield from whole_answer(material, "steps")
+    yield from whole_answer(material, "steps", tables=("pauses",), folded=("steps",))
 
 
 SECTION = Section(
