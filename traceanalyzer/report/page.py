@@ -132,6 +132,7 @@ class _Links:
             for finding in block.findings
         }
         self.wanted: dict[str, set[int]] = {}
+        self.given: set[str] = set()  # anchors of sentences: of several with one code, and of repeated ones, the first
         for block in blocks:
             if isinstance(block, Card):
                 for evidence in block.row["evidence"]:
@@ -186,12 +187,12 @@ def _(block: Text, links: _Links) -> dict[str, Any]:  # noqa: ARG001
 
 
 @_block.register
-def _(block: Findings, links: _Links) -> dict[str, Any]:  # noqa: ARG001
-    question, seen, rows = question_of(block.command), set(), []
+def _(block: Findings, links: _Links) -> dict[str, Any]:
+    question, rows = question_of(block.command), []
     for each in block.findings:
         anchor = _finding_anchor(question, each.code)
-        rows.append({"text": each.text, "anchor": None if anchor in seen else anchor})
-        seen.add(anchor)
+        rows.append({"text": each.text, "anchor": None if anchor in links.given else anchor})
+        links.given.add(anchor)
     return {
         "kind": "findings",
         "rows": rows[:MOST_FINDINGS],

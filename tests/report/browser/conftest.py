@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from traceanalyzer.report.report import Report
 
 SAMPLES = Path(__file__).parents[3] / "sample_traces"
 HOSTILE = "hostile"
+MOST_SECONDS = 120
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = (
     "--no-sandbox",
@@ -25,6 +27,24 @@ ARGUMENTS = (
     "--disable-component-update",
     "--disable-sync",
 )
+
+
+class HungError(AssertionError):
+    """The browser gives no answer."""
+
+
+@pytest.fixture(autouse=True)
+def _no_test_takes_for_ever() -> Iterator[None]:
+    """Calls of the browser without a limit of their own, such as printing, may never come back."""
+
+    def give_up(*_: object) -> None:
+        raise HungError(f"no answer from the browser in {MOST_SECONDS} s")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(MOST_SECONDS)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture(scope="session")

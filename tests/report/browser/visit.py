@@ -13,7 +13,10 @@ _DRAWN = """() => [...document.querySelectorAll(".plot")].map((plot) => ({
     marks: plot.querySelectorAll(".plot .point, .plot .js-line, .plot .hm image, .plot .heatmaplayer image").length,
 }))"""
 _BY_SCREENS = """async () => {
-    const frame = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+    const frame = () => new Promise((done) => {
+        requestAnimationFrame(() => requestAnimationFrame(done));
+        setTimeout(done, 500); // a page that is not on top may draw no frame
+    });
     for (let y = 0; y < document.documentElement.scrollHeight; y += innerHeight + 500) { // figures near are drawn too
         scrollTo(0, y);
         await frame();
@@ -86,7 +89,12 @@ class Visit:
         found: list[dict[str, Any]] = self.run(_DRAWN)
         return found
 
-    def is_in_view(self, selector: str) -> bool:
-        """Whether the top of an element is to be seen, below the bar of sections."""
-        shown: bool = self.page.wait_for_selector(selector).evaluate(_IN_VIEW)
-        return shown
+    def comes_into_view(self, selector: str) -> bool:
+        """Whether the top of an element comes to be seen, below the bar of sections, and stays there."""
+        deadline = time.monotonic() + TIMEOUT_S
+        seen = 0
+        while seen < 5 and time.monotonic() < deadline:
+            shown: bool = self.page.wait_for_selector(selector).evaluate(_IN_VIEW)
+            seen = seen + 1 if shown else 0
+            self.page.wait_for_timeout(30)
+        return seen == 5

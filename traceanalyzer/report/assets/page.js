@@ -185,11 +185,17 @@
 
   /* A link into something folded opens it. */
   const hash = () => { try { return decodeURIComponent(location.hash.slice(1)); } catch { return ""; /* a stray % */ } };
+  const moved = ["wheel", "touchmove", "keydown", "pointerdown"];
   const open = () => {
     const target = document.getElementById(hash());
     if (!target) return;
     for (let at = target; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;
-    target.scrollIntoView({ block: target.tagName === "TR" ? "center" : "start" });
+    const show = () => target.scrollIntoView({ block: target.tagName === "TR" ? "center" : "start" });
+    show();
+    /* Figures on the way are drawn by and by, and move what is below: unless the reader moves, it is shown again. */
+    const again = [150, 500, 1200].map((delay) => setTimeout(show, delay));
+    const stop = () => again.forEach(clearTimeout);
+    moved.forEach((kind) => addEventListener(kind, stop, { once: true, passive: true }));
   };
   addEventListener("hashchange", open);
   if (location.hash) open();

@@ -13,7 +13,7 @@ LEAST_SHARE = 0.004
 """Branches of the icicle with less of all idle time than this are joined."""
 LEAST_TOLD = 0.01
 """Branches with less than this are not told in words."""
-MOST_DEPTH = 14
+MOST_DEPTH = 10
 _SHADES = ("#9cc4e4", "#c7dff0", "#7fb2d9", "#b4d2ea")
 _REST = "#d0d4d9"
 
