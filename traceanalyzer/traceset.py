@@ -13,7 +13,7 @@ import duckdb
 from traceanalyzer.cache import cached_store
 from traceanalyzer.errors import SourceError, StoreBusyError, StoreError, UsageError
 from traceanalyzer.passes.answer import Answer
-from traceanalyzer.passes.base import Pass
+from traceanalyzer.passes.base import DEVICE_LANE, Pass
 from traceanalyzer.passes.fitness import spoiled
 from traceanalyzer.passes.query import is_locked, query
 from traceanalyzer.passes.registry import PASSES
@@ -181,6 +181,7 @@ class TraceSet:
         `inputs` is what a command line names the same files and selection by; without it commands name the store.
         `workers` are loader workers of each rank, `cpus` cores of a host that the job may use, where files do not tell.
         """
+        _refuse_lane("checkup", selection)
         from traceanalyzer.checkup.check_up import check_up
         from traceanalyzer.checkup.host.hosts import Given
         from traceanalyzer.checkup.messages import LANGUAGES
@@ -269,6 +270,7 @@ class TraceSet:
         from traceanalyzer.report.privacy import Pseudonyms
         from traceanalyzer.report.report import Report, Wishes
 
+        _refuse_lane("report", selection)
         named = self._named(inputs)
         pseudonyms = None if key is None else Pseudonyms(Path(key))
 
@@ -299,6 +301,8 @@ class TraceSet:
         """The answer of a pass by its name. Raises `UsageError` where there is no such question."""
         if question not in PASSES:
             raise UsageError(f"no question {question!r}; there are {', '.join(PASSES)}")
+        if not PASSES[question].has_lanes:
+            _refuse_lane(question, selection)
         if PASSES[question].of_every_run and selection.get("run") is None:
             selection |= {"run": "all"}
         return self._answer(PASSES[question], selection, every_source=question == "info")
@@ -345,6 +349,13 @@ class TraceSet:
         answer.warnings += self._warnings
         answer.shown_by = _in_notebook
         return answer
+
+
+def _refuse_lane(question: str, selection: dict[str, object]) -> None:
+    """Raises `UsageError` where a lane is asked for that the question has not."""
+    lane = selection.get("lane")
+    if lane not in (None, DEVICE_LANE):
+        raise UsageError(f"--lane {lane}: {question} is of the device lane; gaps can be asked of others")
 
 
 def _in_notebook(answer: Answer) -> str:

@@ -111,7 +111,7 @@ def test_every_command_has_help_and_examples_and_stands_in_the_docs(entry):
 
 def test_options_reach_the_question(call, fake):
     words = (
-        "--run a --rank 0,2 --device 1 --source nsys --steps 3-7 --window 0.5:2 --lane compute --top 5 "
+        "--run a --rank 0,2 --device 1 --source nsys --capture 4 --steps 3-7 --window 0.5:2 --lane compute --top 5 "
         "--warmup 2 --step-range s --input-range i --user-code u --under w --by step"
     )
     call("gaps", *words.split())
@@ -123,6 +123,7 @@ def test_options_reach_the_question(call, fake):
             "rank": "0,2",
             "device": 1,
             "source": "nsys",
+            "capture": "4",
             "steps": "3-7",
             "window": "0.5:2",
             "lane": "compute",

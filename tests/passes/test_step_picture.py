@@ -60,8 +60,41 @@ def test_a_step_is_cut_where_what_takes_most_changes(tmp_path):
 
 
 def test_no_such_step(tmp_path):
-    with open_to_read(store_of(tmp_path / "s.duckdb", two_steps())) as connection, pytest.raises(ValueError, match="7"):
-        pictured(connection, 7, 10)
+    with open_to_read(store_of(tmp_path / "s.duckdb", two_steps())) as connection:
+        assert pictured(connection, 7, 10) is None
+
+
+def test_sums_are_exact_where_points_are_coarse(tmp_path):
+    """Kernels of 60 ns every 100 ns: each point of 1,000 ns shows compute, which runs for 60 % of it."""
+    capture = Capture()
+    base = 1_767_225_600_000_000_000
+    capture.event(EventKind.STEP_MARK, "ProfilerStep#1", base - 500, base + 50_000)
+    capture.event(EventKind.STEP_MARK, "ProfilerStep#2", base + 50_000, base + 60_000)
+    for k in range(101):
+        capture.launch(base - 400 + k, base - 399 + k, k + 1)
+        capture.kernel(base + 100 * k, base + 100 * k + 60, k + 1)
+    capture.launch(base + 55_000, base + 55_001, 500).kernel(base + 60_000, base + 60_100, 500)
+    with open_to_read(store_of(tmp_path / "s.duckdb", capture)) as connection:
+        picture = pictured(connection, 1, 60)
+    (sums,), (stretches,) = picture.sums.values(), picture.stretches.values()
+    assert sums["compute"] == 101 * 60
+    assert picture.is_aligned
+    assert stretches[0].category == "compute"
+    assert [(each.start_ns, each.end_ns) for each in stretches] == [(0, 10_060)]
+
+
+def test_clocks_that_cannot_be_compared_begin_each_at_0(tmp_path):
+    captures = [two_steps(), two_steps()]
+    for rows in (captures[1].ops, captures[1].events):
+        for row in rows:
+            row["start_ns"] += 10**15
+            row["end_ns"] += 10**15
+    with open_to_read(store_of(tmp_path / "s.duckdb", *captures)) as connection:
+        picture = pictured(connection, 1, 100)
+    assert not picture.is_aligned
+    assert picture.length_ns == 1000
+    first, second = picture.stretches.values()
+    assert first == second
 
 
 @pytest.mark.parametrize(("sample", "step"), [("planted_sleep", 5), ("ddp2_slow1", 7), ("launch_bound", 4)])

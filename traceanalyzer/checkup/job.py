@@ -23,6 +23,7 @@ from traceanalyzer.passes.scope import Scope
 from traceanalyzer.passes.telemetry.watched import Watched
 from traceanalyzer.store.database import first_row
 from traceanalyzer.units import Unit, format_value
+from traceanalyzer.views.commands import command_line
 
 CHANGES_COSTS = (
     ("warmup", None, frozenset({"checkup", "ledger", "gaps", "steps", "imbalance", "memory"})),
@@ -62,7 +63,7 @@ class Job:
             for option, default, commands in CHANGES_COSTS
             if (value := getattr(selection, option)) != default and words.split(maxsplit=1)[0] in commands
         ]
-        return " ".join(part for part in ("traceanalyzer", words, *more, self._inputs) if part)
+        return command_line(" ".join((words, *more)), self._inputs)
 
     @property
     def hosts(self) -> list[Host]:

@@ -23,7 +23,7 @@ from traceanalyzer.passes.fitness import FITNESS
 PASSES: dict[str, Pass] = {
     "info": Pass(_info.info, (_info.CAPTURE_TABLE, _info.DEVICE_TABLE, _info.ANSWERS, FITNESS, _info.QUALITY_TABLE)),
     "summary": Pass(_summary.summary, (_summary.SUMMARY,)),
-    "gaps": Pass(_gaps.gaps, _gaps.TABLES),
+    "gaps": Pass(_gaps.gaps, _gaps.TABLES, has_lanes=True),
     "ledger": Pass(_ledger.ledger, (_ledger.LEDGER, _ledger.TOTALS)),
     "steps": Pass(_steps.steps, (_steps.STEPS, _pause_tables.PAUSES, _pause_tables.PAUSE_CAUSES)),
     "ranges": Pass(_ranges.ranges, (_ranges.RANGES,)),

@@ -25,8 +25,7 @@ OVER_DEVICES: dict[tuple[str, str], tuple[tuple[str, ...], str]] = {
 def together(material: Material, answer: Answer, name: str) -> Answer | None:
     """A table of an answer told over all devices; None where it cannot be, or not all of its rows are there."""
     wanted = OVER_DEVICES.get((answer.command, name))
-    frame = answer.tables[name]
-    if wanted is None or (frame.spec.cut and len(frame) >= material.rows):
+    if wanted is None or material.is_cut(answer, name):
         return None
     return over_devices(answer, name, *wanted)
 

@@ -39,8 +39,8 @@ class Table:
     """Rows of a table of an answer, with the command that prints it.
 
     `most` is how many rows a list shows before it says how many more there are; totals are shown whole up to
-    `MOST_TOTALS`. `frame` stands in for the answer's own table where rows were put together; then the page says so by
-    `title`.
+    `MOST_TOTALS`. `is_cut` says that the question was asked for no more rows than there are. `title` stands in for the
+    meaning of the table.
     """
 
     answer: Answer
@@ -49,6 +49,7 @@ class Table:
     title: str | None = None
     most: int = 50
     folded: bool = False
+    is_cut: bool = False
 
     @property
     def frame(self) -> Frame:

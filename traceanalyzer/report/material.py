@@ -11,6 +11,7 @@ from traceanalyzer.passes.idle.stacks import StackTree
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
 from traceanalyzer.passes.step_picture import StepPicture, step_picture
 from traceanalyzer.report.figures.common import in_order, place_names
+from traceanalyzer.views.commands import command_line
 
 Ask = Callable[..., Answer]
 """Answers a question by its name; keywords are of the selection."""
@@ -21,6 +22,8 @@ MOST_IN_PICTURE = 8
 """Devices of a picture of a step."""
 BESIDE_TIMELINES = ("throughput", "metrics")
 """Questions that files without a timeline may answer."""
+_WHOLE = frozenset({"steps", "memory", "metrics", "checkup", "info"})
+"""Questions that are asked for all rows."""
 LEAST_ROWS, ROWS_A_DEVICE, MOST_ROWS = 500, 60, 20_000
 
 
@@ -45,9 +48,14 @@ class Material:
         """The answer to a question: asked once."""
         if question not in self._answers:
             # Steps are few, and each is drawn; curves and samples are thinned by those who draw them.
-            top = 0 if question in ("steps", "memory", "metrics") else self.rows
+            top = 0 if question in _WHOLE else self.rows
             self._answers[question] = self._ask(question, top=top)
         return self._answers[question]
+
+    def is_cut(self, answer: Answer, name: str) -> bool:
+        """Whether a table may have more rows than were asked for."""
+        frame = answer.tables[name]
+        return frame.spec.cut and answer.command not in _WHOLE and len(frame) >= self.rows
 
     @property
     def answers(self) -> list[Answer]:
@@ -62,7 +70,7 @@ class Material:
 
     def command(self, words: str) -> str:
         """A command line of this program about the same captures."""
-        return " ".join(part for part in ("traceanalyzer", words, self.inputs) if part)
+        return command_line(words, self.inputs)
 
     @property
     def has_timeline(self) -> bool:
@@ -74,17 +82,25 @@ class Material:
         """The ranks that operations were recorded of."""
         return sorted({device.rank for device in self.scope.devices if device.rank is not None})
 
-    def pictured(self) -> list[DeviceOfCapture]:
-        """The devices that are drawn in pictures of a step: of many, those that are late and those that wait most."""
-        devices = sorted(self.scope.devices, key=lambda d: in_order((d.capture, d.rank, d.device)))
+    def pictured(self, step: int) -> list[DeviceOfCapture]:
+        """The devices that are drawn in a picture of a step: of many the one on which it is longest, then those that
+        are late, and those that wait most."""
+        took = {
+            (row["capture"], row["device"]): row["device_duration_ns"]
+            for row in self.answer("steps").tables["steps"].rows()
+            if row["step"] == step and row["device_duration_ns"]
+        }
+        able = [device for device in self.scope.devices if (device.capture, device.device) in took]
+        devices = sorted(able, key=lambda d: in_order((d.capture, d.rank, d.device)))
         if len(devices) <= MOST_IN_PICTURE:
             return devices
+        longest = max(devices, key=lambda device: took[device.capture, device.device])
         answer = self.answer("imbalance")
         late = answer.tables["stragglers"].columns["rank"]
         rows = sorted(answer.tables["ranks"].rows(), key=lambda row: -(row["wait_ns"] or 0))
         order = list(dict.fromkeys([*late, *(row["rank"] for row in rows)]))
         place = {rank: k for k, rank in enumerate(order)}
-        most = sorted(devices, key=lambda device: place.get(device.rank, len(order)))[:MOST_IN_PICTURE]
+        most = sorted(devices, key=lambda d: (d is not longest, place.get(d.rank, len(order))))[:MOST_IN_PICTURE]
         return [device for device in devices if device in most]
 
     def names(self) -> dict[DeviceOfCapture, str]:
@@ -105,12 +121,15 @@ class Material:
         if not longest:
             return []
         ordered = sorted(longest, key=lambda step: (longest[step], step))
-        typical, worst = ordered[(len(ordered) - 1) // 2], ordered[-1]
+        typical = ordered[(len(ordered) - 1) // 2]
+        worst = max(ordered, key=lambda step: (longest[step], -step))
         return [("typical", typical)] + ([("worst", worst)] if worst != typical else [])
 
-    def picture(self, step: int) -> StepPicture:
-        """A step of the pictured devices."""
-        picture = step_picture(self.scope, self._tree, self._communication, self.pictured(), step, POINTS)
+    def picture(self, step: int) -> StepPicture | None:
+        """A step of the pictured devices; None where nothing has any length in it."""
+        picture = step_picture(self.scope, self._tree, self._communication, self.pictured(step), step, POINTS)
+        if picture is None:
+            return None
         stretches = {
             device: [replace(each, blame=each.blame and self._private(each.blame)) for each in stretches]
             for device, stretches in picture.stretches.items()

@@ -5,6 +5,7 @@ import functools
 import gzip
 import html
 import json
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -261,7 +262,7 @@ def _(block: Table, links: _Links) -> dict[str, Any]:
         "command": block.command,
         "folded": block.folded,
         "count": len(places),
-        "size": counted(len(frame), "row"),
+        "size": ("the first " if block.is_cut else "") + counted(len(frame), "row"),
         "more": _more(len(places), frame, block.command),
         "columns": [
             {
@@ -311,6 +312,8 @@ def _cell(value: Any, column: Column, number: bool, null: str) -> dict[str, Any]
     if len(whole) > LONGEST_NAME and not number and column.name not in SENTENCES:
         short = shortened(text, LONGEST_NAME) if isinstance(text, str) else shortened_stack(text, LONGEST_NAME)
     exact = (int(value) if isinstance(value, bool) else value) if isinstance(value, (int, float)) else None
+    if isinstance(exact, float) and not math.isfinite(exact):
+        exact, short = None, null  # as in JSON
     return {
         "short": short,
         "full": whole if short != whole else None,

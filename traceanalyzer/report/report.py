@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -181,7 +182,10 @@ def form_of(path: Path) -> str:
 def _now() -> datetime:
     """The time, or what $SOURCE_DATE_EPOCH says it is, so that the same files give the same page."""
     given = os.environ.get("SOURCE_DATE_EPOCH", "")
-    return datetime.fromtimestamp(int(given), UTC) if given.isascii() and given.isdigit() else datetime.now(UTC)
+    if given.isascii() and given.isdigit():
+        with suppress(ValueError, OverflowError, OSError):  # later than a calendar goes
+            return datetime.fromtimestamp(int(given), UTC)
+    return datetime.now(UTC)
 
 
 def _price(verdicts: list[dict[str, Any]]) -> str | None:

@@ -71,7 +71,7 @@ def command(
         asked = replace(asked, traces=asked.traces if target is None else (target, *asked.traces))
     elif target is None:
         raise click.UsageError("give FOLDER|FILE for tables, or --perfetto FILE for a timeline")
-    with opened(asked) as traces:
+    with opened(asked, timeline or target) as traces:
         if timeline is not None:
             answer = traces.export_timeline(timeline, force=force, **asked.selection)
         elif target is not None:

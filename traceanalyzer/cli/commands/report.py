@@ -60,6 +60,8 @@ def command(asked: Asked, file_format: str | None, full_paths: bool, pseudonyms:
         from traceanalyzer.report.report import form_of
 
         form_of(target)  # before minutes of work
+    if target is not None and target.is_dir():
+        raise UsageError(f"{target}: is a folder; give the name of a file")
     key = None if target is None or not pseudonyms else key_beside(target)
     with opened(asked) as traces, progress_bar(asked.quiet, bytes_of_files=False) as progress:
         report = traces.report(

@@ -20,7 +20,9 @@ def step_figure(picture: StepPicture, names: dict[DeviceOfCapture, str], kind: s
         for each in stretches:
             row = each.category if alone else names[device]
             rows.setdefault(each.category, []).append((row, each))
-            sums[each.category] = sums.get(each.category, 0) + each.end_ns - each.start_ns
+    for of_device in picture.sums.values():
+        for category, ns in of_device.items():
+            sums[category] = sums.get(category, 0) + ns
     whole = sum(sums.values())
     order = sorted(rows, key=lambda c: (c.startswith("idle:"), -sums[c]))
     traces = [_trace(category, rows[category], scale) for category in order]
@@ -50,7 +52,7 @@ def step_figure(picture: StepPicture, names: dict[DeviceOfCapture, str], kind: s
         },
         height=height_of(len(ys), 0 if alone else 40),
         note=f"Drawn in points of {time_text(picture.point_ns)}: each shows the category that takes most of that time."
-        " The tables have exact sums.",
+        + ("" if picture.is_aligned else " The clocks of some devices cannot be compared: each of these begins at 0."),
     )
 
 

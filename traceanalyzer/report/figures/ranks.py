@@ -35,7 +35,7 @@ _SHAPES = tuple(SYMBOLS.values())
 def waits(answer: Answer) -> Figure | None:
     """What a counted step of each rank is spent on: who waits, and who is waited for."""
     rows = list(answer.tables["ranks"].rows())
-    if len(rows) < 2 or len({row["run"] for row in rows}) > 1:
+    if len(rows) < 2 or len({row["run"] for row in rows}) > 1 or not any(row["steps"] for row in rows):
         return None
     worst = sorted(rows, key=lambda row: -abs(row["excess_ns"] or 0))[:MOST_ROWS]
     shown = [row for row in rows if row in worst]

@@ -71,7 +71,8 @@ def table_of(
     material: Material, answer: Answer, name: str, title: str | None = None, *, folded: bool = False, most: int = 50
 ) -> Table:
     """A table of an answer, beside the command that prints it."""
-    return Table(answer, name, command_of(material, answer, name), title, most=most, folded=folded)
+    is_cut = material.is_cut(answer, name)
+    return Table(answer, name, command_of(material, answer, name), title, most=most, folded=folded, is_cut=is_cut)
 
 
 def command_of(material: Material, answer: Answer, name: str) -> str:

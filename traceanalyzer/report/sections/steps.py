@@ -15,16 +15,14 @@ _TITLES = {
 
 def blocks(material: Material) -> Iterator[Block]:
     """Step times, a picture of a typical step and of the worst, the steps one by one, pauses that recur."""
-    drawn = material.steps_to_draw()
-    devices = material.pictured() if drawn else []
     names = material.names()
-    few = (
-        ""
-        if len(devices) == len(material.scope.devices)
-        else f", {len(devices)} of {len(material.scope.devices)} devices"
-    )
-    for kind, step in drawn:
-        yield step_figure(material.picture(step), names, kind, _TITLES[kind].format(step=step) + few)
+    of = len(material.scope.devices)
+    for kind, step in material.steps_to_draw():
+        picture = material.picture(step)
+        if picture is not None:
+            drawn = len(picture.stretches)
+            few = "" if drawn == of else f", {drawn} of {of} devices"
+            yield step_figure(picture, names, kind, _TITLES[kind].format(step=step) + few)
     yield from whole_answer(material, "steps", tables=("pauses",), folded=("steps",))
 
 
