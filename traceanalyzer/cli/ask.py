@@ -9,7 +9,6 @@ from traceanalyzer.cli.options import Asked
 from traceanalyzer.cli.progress import progress_bar
 from traceanalyzer.cli.render.output import deliver, rendered, warn
 from traceanalyzer.errors import UsageError
-from traceanalyzer.store.location import default_store
 
 if TYPE_CHECKING:
     from traceanalyzer.passes.answer import Answer
@@ -43,6 +42,8 @@ def refuse_to_write_over_inputs(asked: Asked, target: Path | None) -> None:
     """Raises `UsageError` where a file that is to be written is the store or one of the traces."""
     if target is None or not target.is_file():
         return
+    from traceanalyzer.store.location import default_store
+
     read = [asked.db or default_store()]
     if asked.traces:
         from traceanalyzer.ingestion import find_files
