@@ -1,6 +1,5 @@
 """The Python API: a store, and the questions that can be asked of it."""
 
-import re
 import shlex
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
@@ -19,18 +18,7 @@ from traceanalyzer.passes.query import is_locked, query
 from traceanalyzer.passes.registry import PASSES
 from traceanalyzer.passes.scaling import scaling_of
 from traceanalyzer.passes.scope import Scope, quality_warnings, resolve
-from traceanalyzer.passes.selection import (
-    ALIGNMENTS,
-    GROUPINGS,
-    MOST_DIGITS,
-    OPERATOR_GROUPINGS,
-    SPLITS,
-    Selection,
-    parse_ranks,
-    parse_steps,
-    parse_window,
-    spelled,
-)
+from traceanalyzer.passes.selection import Selection, make_selection, spelled
 from traceanalyzer.schema.text import storable
 from traceanalyzer.store.database import is_about_the_store, one_line, open_to_read
 from traceanalyzer.store.location import default_store
@@ -382,89 +370,3 @@ def scaling_of_file(path: str | Path) -> Answer:
 
     throughputs, remarks = read_throughputs(Path(path))
     return scaling_of(throughputs, remarks, f"file {storable(str(path))}")
-
-
-_KNOWN = [
-    "run",
-    "rank",
-    "device",
-    "source",
-    "steps",
-    "window",
-    "lane",
-    "warmup",
-    "step_range",
-    "input_range",
-    "user_code",
-    "under",
-    "by",
-    "align",
-    "metric",
-    "peaks",
-    "split",
-    "samples_per_step",
-    "top",
-    "capture",
-]
-
-
-def make_selection(**given: object) -> Selection:
-    """A selection of the keywords that every question takes. Raises `UsageError` for unknown ones or bad values."""
-    if unknown := set(given) - set(_KNOWN):
-        raise UsageError(f"unknown selection {', '.join(sorted(unknown))}; known are {', '.join(_KNOWN)}")
-    text = {k: (None if given.get(k) is None else storable(str(given[k]))) for k in _KNOWN}
-    number = {k: _number(k, given.get(k)) for k in ("device", "warmup", "samples_per_step", "top")}
-    if number["samples_per_step"] == 0:
-        raise UsageError("--samples-per-step 0: give 1 or more")
-    for name in ("step_range", "input_range", "user_code", "under", "metric"):
-        _check_pattern(name, text[name])
-    lane = text["lane"] or "device"
-    if lane not in ("device", "compute"):
-        raise UsageError(f"--lane {lane}: give device or compute")
-    if text["by"] is not None and text["by"] not in GROUPINGS + OPERATOR_GROUPINGS:
-        raise UsageError(f"--by {text['by']}: give {', '.join(GROUPINGS)}; of ops {', '.join(OPERATOR_GROUPINGS)}")
-    align = text["align"] or ALIGNMENTS[0]
-    if align not in ALIGNMENTS:
-        raise UsageError(f"--align {align}: give {', '.join(ALIGNMENTS)}")
-    if text["split"] is not None and text["split"] not in SPLITS:
-        raise UsageError(f"--as {text['split']}: give {', '.join(SPLITS)}")
-    return Selection(
-        run=text["run"],
-        ranks=parse_ranks(text["rank"]),
-        device=number["device"],
-        source=text["source"],
-        steps=parse_steps(text["steps"]),
-        window_ns=parse_window(text["window"]),
-        lane=lane,
-        warmup=number["warmup"],
-        step_range=text["step_range"],
-        input_range=text["input_range"],
-        user_code=text["user_code"],
-        under=text["under"],
-        by=text["by"],
-        align=align,
-        metric=text["metric"],
-        peaks=text["peaks"],
-        split=text["split"],
-        samples_per_step=number["samples_per_step"],
-        top=number["top"] or 0,
-        captures=parse_ranks(text["capture"], "capture"),
-    )
-
-
-def _number(name: str, value: object) -> int | None:
-    if value is None:
-        return None
-    text = str(value)
-    if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
-        option = name.replace("_", "-")
-        raise UsageError(f"--{option} {text[:40]}: give a number, 0 or more, of at most {MOST_DIGITS} digits")
-    return int(text)
-
-
-def _check_pattern(name: str, pattern: str | None) -> None:
-    try:
-        re.compile(pattern or "")
-    except (re.error, OverflowError, RecursionError) as error:
-        option = name.replace("_", "-")
-        raise UsageError(f"--{option} {pattern}: not a regular expression ({error})") from error

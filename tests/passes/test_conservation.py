@@ -19,9 +19,8 @@ from traceanalyzer.passes.idle.grouping import BY, group_rows, joined_groups
 from traceanalyzer.passes.idle.lanes import devices_with_gaps
 from traceanalyzer.passes.idle.stacks import StackTree
 from traceanalyzer.passes.scope import resolve
-from traceanalyzer.passes.selection import GROUPINGS
+from traceanalyzer.passes.selection import GROUPINGS, make_selection
 from traceanalyzer.store.database import open_to_read
-from traceanalyzer.traceset import make_selection
 
 ALIKE = re.compile(r"nanogpt_8xh100_r[1-7]|(fsdp2|ddp2_healthy|ddp2_heavy1|ddp2_occasional)/rank1|nsys\.v2023")
 FILES = [

@@ -14,9 +14,9 @@ from tests.support.store_builder import Capture, store_of
 from traceanalyzer.passes.allocations.curve import NEVER, MemoryEvents, allocated, freed_at, reserved
 from traceanalyzer.passes.memory import memory_growth
 from traceanalyzer.passes.scope import resolve
+from traceanalyzer.passes.selection import make_selection
 from traceanalyzer.schema.kinds import EventKind
 from traceanalyzer.store.database import open_to_read
-from traceanalyzer.traceset import make_selection
 
 OPERATOR, FRAME, MARK = EventKind.OPERATOR, EventKind.PYTHON_FRAME, EventKind.STEP_MARK
 MIB = 1 << 20

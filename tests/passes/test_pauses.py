@@ -15,9 +15,9 @@ from traceanalyzer.passes.idle.stacks import StackTree
 from traceanalyzer.passes.pause_tables import numbers_text
 from traceanalyzer.passes.pauses import kind_of, outlying, paused, recurring_pauses
 from traceanalyzer.passes.scope import resolve
+from traceanalyzer.passes.selection import make_selection
 from traceanalyzer.schema.kinds import EventKind
 from traceanalyzer.store.database import open_to_read
-from traceanalyzer.traceset import make_selection
 
 US, MS = 1_000, 1_000_000
 

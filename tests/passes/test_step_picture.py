@@ -11,10 +11,11 @@ from traceanalyzer.passes.idle.lanes import devices_with_gaps
 from traceanalyzer.passes.idle.stacks import StackTree
 from traceanalyzer.passes.ledger import category_intervals
 from traceanalyzer.passes.scope import resolve
+from traceanalyzer.passes.selection import make_selection
 from traceanalyzer.passes.step_picture import step_picture
 from traceanalyzer.schema.kinds import EventKind
 from traceanalyzer.store.database import open_to_read
-from traceanalyzer.traceset import TraceSet, make_selection
+from traceanalyzer.traceset import TraceSet
 
 SAMPLES = Path(__file__).parents[2] / "sample_traces"
 

@@ -12,8 +12,8 @@ from traceanalyzer.report.blocks import Figure
 from traceanalyzer.report.figures import FIGURES, figures_of
 from traceanalyzer.report.figures.idle import LEAST_SHARE, icicle
 from traceanalyzer.report.figures.memory import thinned
-from traceanalyzer.report.page import figure_json
 from traceanalyzer.report.palette import _BUSY, _IDLE, _OF_CLASSES, _OF_VERDICTS, style_of
+from traceanalyzer.report.rendering import figure_json
 from traceanalyzer.report.scale import time_scale
 
 

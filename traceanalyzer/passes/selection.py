@@ -1,9 +1,11 @@
 """Which part of a store a question is about."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from traceanalyzer.errors import UsageError
+from traceanalyzer.schema.text import storable
 
 GROUPINGS = ("cause", "stack", "function", "range", "thread", "step", "rank")
 """What idle time can be grouped by."""
@@ -118,3 +120,71 @@ def parse_window(text: str | None) -> tuple[int, int] | None:
 
 def _short(text: object) -> str:
     return str(text)[:80]
+
+
+_KEYWORDS = (
+    *("run", "rank", "device", "source", "capture", "steps", "window", "lane", "warmup", "step_range", "input_range"),
+    *("user_code", "under", "by", "align", "metric", "peaks", "split", "samples_per_step", "top"),
+)
+
+
+def make_selection(**given: object) -> Selection:
+    """A selection of the keywords that every question takes. Raises `UsageError` for unknown ones or bad values."""
+    if unknown := set(given) - set(_KEYWORDS):
+        raise UsageError(f"unknown selection {', '.join(sorted(unknown))}; known are {', '.join(_KEYWORDS)}")
+    text = {k: (None if given.get(k) is None else storable(str(given[k]))) for k in _KEYWORDS}
+    number = {k: _number(k, given.get(k)) for k in ("device", "warmup", "samples_per_step", "top")}
+    if number["samples_per_step"] == 0:
+        raise UsageError("--samples-per-step 0: give 1 or more")
+    for name in ("step_range", "input_range", "user_code", "under", "metric"):
+        _check_pattern(name, text[name])
+    lane = text["lane"] or "device"
+    if lane not in ("device", "compute"):
+        raise UsageError(f"--lane {lane}: give device or compute")
+    if text["by"] is not None and text["by"] not in GROUPINGS + OPERATOR_GROUPINGS:
+        raise UsageError(f"--by {text['by']}: give {', '.join(GROUPINGS)}; of ops {', '.join(OPERATOR_GROUPINGS)}")
+    align = text["align"] or ALIGNMENTS[0]
+    if align not in ALIGNMENTS:
+        raise UsageError(f"--align {align}: give {', '.join(ALIGNMENTS)}")
+    if text["split"] is not None and text["split"] not in SPLITS:
+        raise UsageError(f"--as {text['split']}: give {', '.join(SPLITS)}")
+    return Selection(
+        run=text["run"],
+        ranks=parse_ranks(text["rank"]),
+        device=number["device"],
+        source=text["source"],
+        steps=parse_steps(text["steps"]),
+        window_ns=parse_window(text["window"]),
+        lane=lane,
+        warmup=number["warmup"],
+        step_range=text["step_range"],
+        input_range=text["input_range"],
+        user_code=text["user_code"],
+        under=text["under"],
+        by=text["by"],
+        align=align,
+        metric=text["metric"],
+        peaks=text["peaks"],
+        split=text["split"],
+        samples_per_step=number["samples_per_step"],
+        top=number["top"] or 0,
+        captures=parse_ranks(text["capture"], "capture"),
+    )
+
+
+def _number(name: str, value: object) -> int | None:
+    if value is None:
+        return None
+    text = str(value)
+    if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
+        option = name.replace("_", "-")
+        raise UsageError(f"--{option} {text[:40]}: give a number, 0 or more, of at most {MOST_DIGITS} digits")
+    return int(text)
+
+
+def _check_pattern(name: str, pattern: str | None) -> None:
+    try:
+        re.compile(pattern or "")
+    except (re.error, OverflowError, RecursionError) as error:
+        option = name.replace("_", "-")
+        raise UsageError(f"--{option} {pattern}: not a regular expression ({error})") from error

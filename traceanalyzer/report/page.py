@@ -1,19 +1,14 @@
 """The report as one HTML file: nothing is fetched, and names are only ever text."""
 
-import base64
 import functools
-import gzip
-import html
-import json
 import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
 from itertools import groupby
 from typing import Any
 
-from traceanalyzer.cells import cell, heading, printable, shortened, shortened_stack
+from traceanalyzer.cells import cell, heading, shortened, shortened_stack
 from traceanalyzer.checkup.evidence import figure_of_evidence, question_of
 from traceanalyzer.checkup.messages import Messages
 from traceanalyzer.passes.answer import Frame
@@ -29,6 +24,7 @@ from traceanalyzer.report.blocks import (
     Text,
     anchor_of,
 )
+from traceanalyzer.report.rendering import asset, drawing, figure_json, inlined, template
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.units import Unit, counted, format_value
 from traceanalyzer.views import SENTENCES, columns_shown, view_of
@@ -46,8 +42,6 @@ _NAMES = (
 )
 """Columns that say what a row is about: they come first, since a page has no line beneath a row."""
 _NULLS = {"class": "not known", "blame": "(no code of yours)"}
-_TEMPLATES = frozenset({"hovertemplate", "texttemplate"})
-_ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +86,13 @@ def page(head: Head, sections: Sequence[Built]) -> str:
         for section in sections
     ]
     has_figures = any(isinstance(block, Figure) for section in sections for block in section.blocks)
-    rendered: str = _template("page.html").render(
+    rendered: str = template("page.html").render(
         page={
             **{name: getattr(head, name) for name in Head.__slots__},
             "sections": shown,
-            "css": _inlined(_asset("page.css")),
-            "js": _inlined(_asset("page.js")),
-            "plotly": _drawing() if has_figures else "",
+            "css": inlined(asset("page.css")),
+            "js": inlined(asset("page.js")),
+            "plotly": drawing() if has_figures else "",
         }
     )
     return rendered
@@ -108,13 +102,13 @@ def fragment(title: str, blocks: Sequence[Block]) -> str:
     """A small page of some blocks."""
     links = _Links([Built("answer", title, title, blocks)])
     has_figures = any(isinstance(block, Figure) for block in blocks)
-    rendered: str = _template("fragment.html").render(
+    rendered: str = template("fragment.html").render(
         page={
             "title": title,
             "blocks": [_block(block, links) for block in blocks],
-            "css": _inlined(_asset("page.css")),
-            "js": _inlined(_asset("page.js")),
-            "plotly": _drawing() if has_figures else "",
+            "css": inlined(asset("page.css")),
+            "js": inlined(asset("page.js")),
+            "plotly": drawing() if has_figures else "",
         }
     )
     return rendered
@@ -332,81 +326,3 @@ def cost_of(row: dict[str, Any]) -> str:
 def card_anchor(row: dict[str, Any]) -> str:
     """The anchor of a verdict."""
     return f"verdict-{row['order']}"
-
-
-def figure_json(figure: Figure) -> Any:
-    """Traces and layout as JSON that may stand inside of a script element; names in it are text for plotly.js too."""
-    from markupsafe import Markup
-
-    whole = {"traces": [_safe(trace) for trace in figure.traces], "layout": _safe(figure.layout)}
-    text = json.dumps(whole, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return Markup(text.translate(_ESCAPES))
-
-
-def _safe(value: Any, key: str = "") -> Any:
-    """A value of a figure with its texts as text: plotly.js takes a few tags for markup."""
-    if isinstance(value, str):
-        return value if key in _TEMPLATES else html.escape(printable(value), quote=False)
-    if isinstance(value, dict):
-        return {name: _safe(item, name) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_safe(item, key) for item in value]
-    return value
-
-
-@functools.cache
-def _environment() -> Any:
-    import jinja2
-
-    def made_printable(value: Any) -> Any:
-        return printable(value) if type(value) is str else value
-
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("traceanalyzer.report", "templates"),
-        autoescape=True,
-        finalize=made_printable,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.filters["said"] = said
-    return environment
-
-
-_CODE = re.compile(r"`([^`]+)`")
-
-
-def said(text: str) -> Any:
-    """A sentence for a page: what stands between backticks is code, and a figure stays with its percent sign."""
-    from markupsafe import Markup, escape
-
-    parts = _CODE.split(printable(text).replace(" %", "\N{NO-BREAK SPACE}%"))
-    marked = [Markup("<code>{}</code>").format(part) if k % 2 else escape(part) for k, part in enumerate(parts)]
-    return Markup("").join(marked)
-
-
-def _template(name: str) -> Any:
-    return _environment().get_template(name)
-
-
-@functools.cache
-def _drawing() -> Any:
-    """A script that unpacks plotly.js and runs it: less than half the size of plotly.js itself."""
-    data = base64.b64encode(gzip.compress(_asset("plotly-cartesian.min.js").encode(), mtime=0)).decode()
-    return _inlined(
-        f'window.unpacked=(async()=>{{const bytes=Uint8Array.from(atob("{data}"),(c)=>c.charCodeAt(0));'
-        'const stream=new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));'
-        'const text=await new Response(stream).text();const script=document.createElement("script");'
-        "script.textContent=text;document.head.append(script);})();"
-    )
-
-
-def _inlined(text: str) -> Any:
-    """Text of our own files, which stands in the page as it is."""
-    from markupsafe import Markup
-
-    return Markup(text)
-
-
-def _asset(name: str) -> str:
-    return resources.files("traceanalyzer.report").joinpath("assets", name).read_text(encoding="utf-8")
