@@ -61,7 +61,7 @@ def _spec(spec: TableSpec, keys: Sequence[str], value: str, count: int) -> Table
     what = by_name[value].meaning
     return TableSpec(
         spec.name + SUFFIX,
-        f"{spec.meaning.split(';')[0].split(':')[0].rstrip('.')}, over {count:,} devices; {value}: {what}",
+        f"{spec.meaning.split(';')[0].split(':')[0].rstrip('.')}, over {count:,} devices; {what}",
         (
             *(by_name[key] for key in keys),
             Column(f"mean_{value}", Type.INT64, "Mean of the devices; one without the part counts as 0.", unit),
