@@ -46,7 +46,8 @@ def write_parquet(connection: duckdb.DuckDBPyConnection, content: Content, path:
     about = content.about | {"traceanalyzer.columns": json.dumps(columns)}
     keys = ", ".join(f"{quoted(key)}: {quoted(text)}" for key, text in about.items())
     done = connection.execute(
-        f"COPY ({content.sql}) TO {quoted(str(path))} (FORMAT parquet, COMPRESSION zstd, KV_METADATA {{{keys}}})"
+        f"""COPY ({content.sql}) TO {quoted(str(path))} (FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false,
+            KV_METADATA {{{keys}}})"""
     )
     return int((first_row(done) or (0,))[0])
 

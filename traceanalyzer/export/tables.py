@@ -8,7 +8,7 @@ import duckdb
 
 from traceanalyzer.errors import ExportError, UsageError
 from traceanalyzer.export.formats import FORMATS, Content, Format
-from traceanalyzer.export.placing import placed, refuse_to_replace
+from traceanalyzer.export.placing import placed, refuse_to_replace, size_of
 from traceanalyzer.passes.answer import Answer, Frame, TableSpec
 from traceanalyzer.passes.results import OFFERED, RESULTS, no_table, offer, results
 from traceanalyzer.passes.scope import Scope
@@ -24,7 +24,7 @@ FILES = TableSpec(
     (
         Column("table", Type.TEXT, "Table that it holds."),
         Column("rows", Type.INT64, "Rows.", Unit.COUNT),
-        Column("file_bytes", Type.INT64, "Size of the file.", Unit.BYTES),
+        Column("file_bytes", Type.INT64, "Size of the file; null of a pipe or device.", Unit.BYTES),
         Column("path", Type.TEXT, "The file."),
     ),
     cut=False,
@@ -62,7 +62,7 @@ def export(
     rows = []
     for name, file in files.items():
         count = _write(scope.connection, kind, _content(scope, name, name in offered), file)
-        rows.append((name, count, file.stat().st_size, str(file)))
+        rows.append((name, count, size_of(file), str(file)))
     return Answer("export", {"files": Frame.of_rows(FILES, rows)}, warnings=list(scope.warnings), notes=[scope.note()])
 
 
@@ -131,7 +131,7 @@ def _condition(scope: Scope, table: Table) -> str:
 
 def _write(connection: duckdb.DuckDBPyConnection, kind: Format, content: Content, file: Path) -> int:
     try:
-        with placed(file) as temporary:
-            return kind.write(connection, content, temporary)
+        with placed(file, seeks=True) as path:
+            return kind.write(connection, content, path)
     except duckdb.Error as error:
         raise ExportError(f"{file}: cannot be written: {one_line(error)}") from error

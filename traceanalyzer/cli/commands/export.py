@@ -49,7 +49,8 @@ def command(
     steps_steps and the like where a stored table has the name (docs/reference/results.md). --run, --rank, --source and
     --device pick the rows of stored tables; results follow every option. The stacks of stack_nodes are those of the
     whole store. Unit and meaning of each column are in the file. Each file is written whole or not at all; those that
-    exist are replaced with --force only. Arrow needs pyarrow: pip install 'gpu-traceanalyzer[frames]'.
+    exist are replaced with --force only; links are followed, pipes and devices written to. Arrow needs pyarrow: pip
+    install 'gpu-traceanalyzer[frames]'.
 
     --perfetto takes no FOLDER|FILE: all arguments are traces then. Its file has the recorded events and operations of
     the selected ranks on one clock (--align), and derived tracks: device steps, gaps with causes and stacks, waits and

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from traceanalyzer.passes.communication.clocks import Clock
+from traceanalyzer.passes.communication.clocks import Clock, PlacedBy
 from traceanalyzer.passes.communication.ranks import RankCommunication
-from traceanalyzer.passes.scope import Scope
+from traceanalyzer.passes.scope import TIMELINES, Scope
 from traceanalyzer.units import Unit, format_value
 
 Ints = NDArray[np.int64]
-COLLECTIVES, TIME_OF_DAY, AS_RECORDED = "ends of collectives", "time of day", "as recorded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +19,7 @@ class PlacedClock:
 
     clock: Clock | None
     shift_ns: int
-    placed_by: str
+    placed_by: PlacedBy
 
     def on_reference(self, instants: Ints) -> Ints:
         """Instants of its own clock on the reference's. Their order stays."""
@@ -34,9 +33,9 @@ class TimelineClock:
     def __init__(self, scope: Scope, communication: RankCommunication) -> None:
         self._align = scope.selection.align
         rows = scope.connection.execute(
-            "SELECT capture, utc_offset_ns FROM stored.captures WHERE run = ?", [scope.runs[0]]
+            "SELECT capture, utc_offset_ns, rank FROM stored.captures WHERE run = ?", [scope.runs[0]]
         ).fetchall()
-        self._utc: dict[int, int | None] = dict(rows)
+        self._utc: dict[int, int | None] = {capture: utc for capture, utc, _ in rows}
         self._clocks = communication.clocks
         self.notes = list(communication.notes)
         self.origin_ns = 0
@@ -44,9 +43,16 @@ class TimelineClock:
         self.reference_rank = min(
             (clock.rank for clock in common if clock.component == min(c.component or 0 for c in common)), default=None
         )
-        of = communication.matches.communication
-        mine = [] if self.reference_rank is None else of.capture[of.rank == self.reference_rank].tolist()
-        self.reference_capture = min(mine or scope.captures)
+        if self.reference_rank is not None:
+            mine = communication.captures[self.reference_rank]
+            self.reference_capture = min(mine, key=lambda capture: (self._utc[capture] is None, capture))
+            return
+        # Nothing connects ranks: only the time of day may, so that the first one that has it is the reference.
+        timelines = set(scope.of_source(TIMELINES))
+        _, _, rank, self.reference_capture = min(
+            (utc is None, rank is None, rank, capture) for capture, utc, rank in rows if capture in timelines
+        )
+        self.reference_rank = rank
 
     @property
     def utc_offset_ns(self) -> int | None:
@@ -57,13 +63,12 @@ class TimelineClock:
         """The clock of a rank, or of what has none, in a capture."""
         clock = self._clocks.get(rank) if rank is not None else None
         if clock is not None and clock.component is not None:
-            by = {"none": AS_RECORDED, "utc": TIME_OF_DAY}.get(self._align, COLLECTIVES)
             alone = clock.rank == self.reference_rank and capture == self.reference_capture
-            return PlacedClock(clock, 0, AS_RECORDED if alone else by)
+            return PlacedClock(clock, 0, PlacedBy.AS_RECORDED if alone else clock.placed_by)
         own, reference = self._utc[capture], self.utc_offset_ns
         if self._align == "none" or capture == self.reference_capture or own is None or reference is None:
-            return PlacedClock(None, 0, AS_RECORDED)
-        return PlacedClock(None, own - reference, TIME_OF_DAY)
+            return PlacedClock(None, 0, PlacedBy.AS_RECORDED)
+        return PlacedClock(None, own - reference, PlacedBy.TIME_OF_DAY)
 
     def timeline(self, capture: int, rank: int | None, instants: Ints) -> Ints:
         """Instants of a capture's own clock on the timeline, in ns from its origin on."""
@@ -73,7 +78,7 @@ class TimelineClock:
     def label(self, capture: int, rank: int | None) -> str:
         """How a rank was put on the clock, in words."""
         placed = self.of(capture, rank)
-        if placed.clock is None or placed.placed_by != COLLECTIVES:
+        if placed.clock is None or placed.placed_by is not PlacedBy.COLLECTIVES:
             return f"clock: {placed.placed_by}"
         residual = format_value(placed.clock.residual_p95_ns or 0, Unit.NS)
         return f"clock: {placed.placed_by}, residual p95 {residual}"
@@ -94,6 +99,7 @@ class TimelineClock:
         for capture, rank in members:
             placed = self.of(capture, rank)
             clock = placed.clock
+            told = clock if clock is not None and clock.placed_by is PlacedBy.COLLECTIVES else None
             ranks.append(
                 {
                     "capture": capture,
@@ -101,8 +107,8 @@ class TimelineClock:
                     "placed_by": placed.placed_by,
                     "offset_ns": -placed.shift_ns if clock is None else clock.offset_ns,
                     "drift_ppm": 0.0 if clock is None else clock.drift_ppm,
-                    "residual_p50_ns": None if clock is None else clock.residual_p50_ns,
-                    "residual_p95_ns": None if clock is None else clock.residual_p95_ns,
+                    "residual_p50_ns": None if told is None else told.residual_p50_ns,
+                    "residual_p95_ns": None if told is None else told.residual_p95_ns,
                     "component": None if clock is None else clock.component,
                     "n_collectives": 0 if clock is None else clock.n_collectives,
                 }

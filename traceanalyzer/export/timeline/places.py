@@ -138,7 +138,6 @@ class Places:
         names = dict(self._names_of_devices())
         for device in sorted(self._scope.devices, key=lambda d: (d.rank is None, d.rank or 0, d.capture, d.device)):
             place = device.capture, device.device
-            self._number[place] = self._devices.take(device.device)
             processes = self._scope.connection.execute(
                 "SELECT DISTINCT process FROM stored.gpu_ops WHERE capture = ? AND device = ? ORDER BY ALL", [*place]
             ).fetchall()
@@ -151,7 +150,7 @@ class Places:
                 if len(processes) > 1:
                     title += f" of process {process}"
                 made = Process(self._pids.take(), device.capture, rank, _titled(rank, title))
-                self.gpus[(*place, process)] = DeviceRows(made, device, self._number[place], launched_by)
+                self.gpus[(*place, process)] = DeviceRows(made, device, self.number(*place), launched_by)
 
     def _names_of_devices(self) -> list[tuple[tuple[int, int], str]]:
         rows = self._scope.connection.execute(
@@ -159,6 +158,12 @@ class Places:
             WHERE d.capture IN {self._scope.numbers()}"""
         ).fetchall()
         return [((capture, device), text) for capture, device, text in rows]
+
+    def number(self, capture: int, device: int) -> int:
+        """The number that a device has in the file: its own, where no other one has that."""
+        if (capture, device) not in self._number:
+            self._number[capture, device] = self._devices.take(device)
+        return self._number[capture, device]
 
     def first_of(self, capture: int, device: int) -> DeviceRows | None:
         """The rows of a device that hold what was derived for all of it."""

@@ -60,6 +60,12 @@ class Recorded:
         ).fetchall():
             self._sources[capture] = source
         self._first_arrow = _first_arrows(scope)
+        self._chosen = {(device.capture, device.device) for device in scope.devices}
+        self._others: set[tuple[int, int]] = set(
+            execute(
+                f"SELECT capture, device FROM stored.devices WHERE n_ops > 0 AND capture IN {scope.numbers()}"
+            ).fetchall()
+        ).difference(self._chosen)
         for capture, process, thread, name in execute(
             f"""SELECT t.capture, t.process, t.thread, n.text FROM stored.threads t
             JOIN stored.names n ON n.name_id = t.name WHERE t.capture IN {scope.numbers()}"""
@@ -96,7 +102,18 @@ class Recorded:
                 WHERE {condition} AND start_ns >= {low} AND start_ns < {high}
                 ORDER BY e.start_ns, e.end_ns DESC, e.event_id"""
             ).fetchnumpy()
-            yield self._placed_events(capture, window, dict(got))
+            kept = self._of_chosen_devices(capture, np.asarray(got["kind"]), np.asarray(got["device"]))
+            yield self._placed_events(capture, window, {name: values[kept] for name, values in got.items()})
+
+    def _of_chosen_devices(self, capture: int, kinds: Ints, devices: Ints) -> NDArray[np.bool_]:
+        """Which events are of no device, or of one that is not left out."""
+        kept = np.ones(len(kinds), np.bool_)
+        on_device = np.isin(kinds, [int(kind) for kind in _DEVICE_ROW_KINDS]) & (devices >= 0)
+        for device in np.unique(devices[on_device]).tolist():
+            chosen = (capture, device) in self._chosen
+            if not chosen and (self._scope.selection.device is not None or (capture, device) in self._others):
+                kept &= ~on_device | (devices != device)
+        return kept
 
     def _placed_events(self, capture: int, window: Window, rows: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """The same with times on the timeline, and the row that each stands on."""
@@ -107,14 +124,22 @@ class Recorded:
         special = np.where(of_thread, -1, kind)
         device = np.where(np.isin(kind, [int(k) for k in _DEVICE_ROW_KINDS]), device, -1)
         found = groups(process, np.where(of_thread, thread, _NULL), special, device)
+        keys = zip(*(values[found.row].tolist() for values in (process, thread, special, device)), strict=True)
+        rows_of = [self._row(capture, *key) for key in keys]
+        # Several may share a row, such as that of what belongs to no known device.
+        number = {id(row): k for k, row in enumerate(rows_of)}
+        on = np.array([number[id(row)] for row in rows_of], np.int64)[found.of_row]
         out = {name: np.zeros(len(start), np.int64) for name in ("pid", "tid", "ts", "dur")}
-        for k, first in enumerate(found.row.tolist()):
-            mine = np.flatnonzero(found.of_row == k)
-            key = (int(process[first]), int(thread[first]), int(special[first]), int(device[first]))
-            row = self._row(capture, *key)
+        for k in number.values():
+            mine, row = np.flatnonzero(on == k), rows_of[k]
             out["pid"][mine], out["tid"][mine] = row.process.pid, row.spread(start[mine], end[mine])
             begun, ended = (self._clock.timeline(capture, row.process.rank, t[mine]) for t in (start, end))
             out["ts"][mine], out["dur"][mine] = begun, ended - begun
+        # Of two devices of one number one has another in the file: only that is written anew.
+        out["device"] = np.full(len(start), -1, np.int64)
+        for recorded in np.unique(device[device >= 0]).tolist():
+            if (number_in_file := self._places.number(capture, recorded)) != recorded:
+                out["device"][device == recorded] = number_in_file
         return rows | out
 
     def _row(self, capture: int, process: int, thread: int, special: int, device: int) -> Row:
@@ -208,6 +233,11 @@ def _collectives(scope: Scope) -> str:
         QUALIFY row_number() OVER (PARTITION BY capture, op_id, event_id ORDER BY kind, members) = 1"""
 
 
+_ARGUMENTS = """CASE WHEN r.device < 0 THEN a.text
+    ELSE json_merge_patch(a.text, concat('{"device":', r.device, '}'))::VARCHAR END"""
+"""SQL: what torch.profiler says of an event, with the number that its device has in the file."""
+
+
 def _event_texts(source: str, capture: int) -> Texts:
     cases = " ".join(
         f"WHEN {int(kind)} THEN {quoted(category)}"
@@ -224,7 +254,9 @@ def _event_texts(source: str, capture: int) -> Texts:
         END"""
     # What torch.profiler says is made of its own members; of other sources it is any text.
     arguments = (
-        "CASE WHEN a.text LIKE '{%}' AND a.text != '{}' THEN ',' || substr(a.text, 2, length(a.text) - 2) END"
+        "CASE WHEN a.text LIKE '{%}' AND a.text != '{}' THEN ',' || substr({text}, 2, length({text}) - 2) END".replace(
+            "{text}", _ARGUMENTS
+        )
         if source == "torch"
         else text_member("payload", "a.text")
     )

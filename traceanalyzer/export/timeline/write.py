@@ -8,7 +8,7 @@ import numpy as np
 
 from traceanalyzer.errors import UsageError
 from traceanalyzer.export.formats import FORMATS
-from traceanalyzer.export.placing import placed, refuse_to_replace
+from traceanalyzer.export.placing import placed, refuse_to_replace, size_of
 from traceanalyzer.export.tables import FILES, OTHER_FORMATS
 from traceanalyzer.export.timeline.clocks import TimelineClock
 from traceanalyzer.export.timeline.communication import write_communication
@@ -48,12 +48,12 @@ def export_timeline(scope: Scope, target: Path, *, force: bool = False) -> Answe
         raise UsageError(f"runs {', '.join(scope.runs)} have no common clock: name one with --run")
     timeline = _Timeline(scope)
     with (
-        placed(target) as temporary,
-        temporary.open("wb") as file,
+        placed(target) as path,
+        path.open("wb") as file,
         EventStream(file, scope.connection, compressed=suffix == ".gz") as stream,
     ):
         timeline.write(stream)
-    row = ("timeline", stream.events, target.stat().st_size, str(target))
+    row = ("timeline", stream.events, size_of(target), str(target))
     return Answer(
         "export",
         {"files": Frame.of_rows(FILES, [row])},

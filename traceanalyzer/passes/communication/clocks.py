@@ -7,6 +7,7 @@ told.
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,12 +32,22 @@ LEAST_COLLECTIVES = 3
 """A group with fewer collectives tells no clock."""
 
 
+class PlacedBy(StrEnum):
+    """How a clock was put on that of the first rank. What its own collectives alone place is not on it."""
+
+    COLLECTIVES = "ends of collectives"
+    OWN_COLLECTIVES = "ends of its own collectives only"
+    TIME_OF_DAY = "time of day"
+    AS_RECORDED = "as recorded"
+
+
 @dataclass(frozen=True, slots=True)
 class Clock:
     """The clock of a rank against that of the first rank of its component.
 
-    `offset_ns` is what it shows more, in the middle of the window at `middle_ns` of its own clock. Residuals are None
-    where nothing was estimated. Ranks of different `component` (None: nothing is known) cannot be compared.
+    `offset_ns` is what it shows more, in the middle of the window at `middle_ns` of its own clock. Residuals, which are
+    those within the component, are None where nothing was estimated. Ranks of different `component` (None: nothing is
+    known) cannot be compared, but for how the time of day may have placed them.
     """
 
     rank: int
@@ -47,6 +58,7 @@ class Clock:
     residual_p95_ns: int | None
     component: int | None
     n_collectives: int
+    placed_by: PlacedBy = PlacedBy.COLLECTIVES
 
     def aligned(self, instants: Ints) -> Ints:
         """Instants of its own clock on that of the reference."""

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traceanalyzer.passes.answer import Answer, Frame
-from traceanalyzer.passes.communication.clocks import Clock, estimate
+from traceanalyzer.passes.communication.clocks import Clock, PlacedBy, estimate
 from traceanalyzer.passes.communication.matching import BY_NAME, Matches, match
-from traceanalyzer.passes.communication.operations import load_communication
+from traceanalyzer.passes.communication.operations import Communication, load_communication
 from traceanalyzer.passes.communication.waits import Waits, find_waits
 from traceanalyzer.passes.scope import Scope, by_run, resolve
 from traceanalyzer.passes.selection import Selection
@@ -21,12 +21,15 @@ FEW = 8
 
 @dataclass(frozen=True, slots=True)
 class RankCommunication:
-    """What all ranks of the selected runs communicated, on one clock. `notes` say what is not as it should be."""
+    """What all ranks of the selected runs communicated, on one clock. `notes` say what is not as it should be;
+    `captures` are those that a rank with a clock was recorded in.
+    """
 
     matches: Matches
     clocks: dict[int, Clock]
     waits: Waits
     notes: list[str]
+    captures: dict[int, list[int]]
 
     def parts_of(self, capture: int, device: int) -> dict[str, tuple[Ints, Ints]]:
         """Intervals of the operations of a device, on its own clock: `wait`, `transfer`, `unresolved`.
@@ -58,9 +61,9 @@ def _communication(everyone: Scope) -> RankCommunication:
     selection = everyone.selection
     matches = match(load_communication(everyone))
     of = matches.communication
-    ranks = sorted({d.rank for d in everyone.devices if d.rank is not None} | set(of.rank[of.rank >= 0].tolist()))
+    captures = _captures(everyone, of)
     notes = list(matches.reasons)
-    clocks = estimate(matches, ranks)
+    clocks = estimate(matches, list(captures))
     exact = False
     if selection.align == "none":
         clocks, exact = {rank: _as_it_is(clock) for rank, clock in clocks.items()}, True
@@ -74,7 +77,18 @@ def _communication(everyone: Scope) -> RankCommunication:
     if len(of) and any(group.label == BY_NAME for group in of.groups):
         what = "calls on the host" if (of.device < 0).all() else "kernels"
         notes.append(f"the files tell no groups and sizes: collectives were matched by the names of their {what} alone")
-    return RankCommunication(matches, clocks, find_waits(matches, clocks, exact=exact), notes)
+    return RankCommunication(matches, clocks, find_waits(matches, clocks, exact=exact), notes, captures)
+
+
+def _captures(scope: Scope, of: Communication) -> dict[int, list[int]]:
+    """The captures of each rank that has a device or communicates, in the order of ranks."""
+    pairs = {(d.rank, d.capture) for d in scope.devices if d.rank is not None}
+    known = np.flatnonzero(of.rank >= 0)
+    pairs |= set(zip(of.rank[known].tolist(), of.capture[known].tolist(), strict=True))
+    out: dict[int, list[int]] = {}
+    for rank, capture in sorted(pairs):
+        out.setdefault(rank, []).append(capture)
+    return out
 
 
 def each_run(scope: Scope, ask: Callable[[Scope], Answer]) -> Answer:
@@ -111,7 +125,15 @@ def in_run(scope: Scope, rows: Iterable[tuple[object, ...]]) -> list[tuple[objec
 
 
 def _as_it_is(clock: Clock) -> Clock:
-    return replace(clock, offset_ns=0, drift_ppm=0.0, residual_p50_ns=0, residual_p95_ns=0, component=0)
+    return replace(
+        clock,
+        offset_ns=0,
+        drift_ppm=0.0,
+        residual_p50_ns=0,
+        residual_p95_ns=0,
+        component=0,
+        placed_by=PlacedBy.AS_RECORDED,
+    )
 
 
 def _utc_offsets(scope: Scope) -> dict[int, int]:
@@ -137,7 +159,7 @@ def _by_utc(scope: Scope, clocks: dict[int, Clock], notes: list[str]) -> dict[in
     first = utc[min(utc)]
     notes.append("clocks are those of the machines (--align utc), and how far these are off is not known")
     return {
-        rank: replace(_as_it_is(clock), offset_ns=first - utc[rank])
+        rank: replace(_as_it_is(clock), offset_ns=first - utc[rank], placed_by=PlacedBy.TIME_OF_DAY)
         if rank in utc
         else replace(_as_it_is(clock), component=None)
         for rank, clock in clocks.items()
@@ -159,15 +181,17 @@ def _joined(scope: Scope, clocks: dict[int, Clock], notes: list[str]) -> dict[in
             f"no collective connects {'; '.join(parts)}: their clocks cannot be compared, and waits between them are"
             " not told"
         )
+        apart, by = dict.fromkeys(components, 0), PlacedBy.OWN_COLLECTIVES
         if all(rank in utc for rank in first.values()):
             notes.append("each of these is placed by the time of day, and how far that is off is not known")
-            origin = utc[first[components[0]]]
-            clocks = {
-                rank: clock
-                if clock.component is None
-                else replace(clock, offset_ns=clock.offset_ns + origin - utc[first[clock.component]])
-                for rank, clock in clocks.items()
-            }
+            apart = {k: utc[first[components[0]]] - utc[rank] for k, rank in first.items()}
+            by = PlacedBy.TIME_OF_DAY
+        clocks = {
+            rank: clock
+            if clock.component is None or clock.component == components[0]
+            else replace(clock, offset_ns=clock.offset_ns + apart[clock.component], placed_by=by)
+            for rank, clock in clocks.items()
+        }
     if alone and len(clocks) > 1:
         notes.append(f"{named_ranks(alone)}: no matched collective tells the clock, so waits are not told")
     return clocks

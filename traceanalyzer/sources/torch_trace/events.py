@@ -1,6 +1,7 @@
 """What threads did: calls, operators, annotations, Python frames -> `cpu_events`, and the threads themselves."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -141,13 +142,20 @@ class ThreadEvents:
 
     def add_device_rows(self, rows: Rows, kind: EventKind, start: Times, end: Times) -> None:
         """Takes annotations and records of synchronisation from the rows of devices: they belong to no thread."""
-        columns = rows.process_ids(), rows.thread_ids(), rows.records(DeviceRowArguments)
-        described = [_device_row(*row) for row in zip(*columns, strict=True)]
-        self._write_plain(rows, kind, start, end, self._payloads.of_rows(described))
+        columns = self._plain(rows, kind, start, end)
+        device: Iterable[Identity] = rows.process_ids()
+        stream: Iterable[Identity] = rows.thread_ids()
+        if self.header is not None:  # whose rows have numbers of their own
+            processes = rows.processes(self._identities)
+            columns["process"] = self.header.processes_of(processes)
+            device, stream = [self.header.devices.get(pid) for pid in processes.tolist()], [None] * len(rows)
+        records = zip(device, stream, rows.records(DeviceRowArguments), strict=True)
+        columns["args"] = self._payloads.of_rows([_device_row(*row) for row in records])
+        self._write(columns)
 
     def add_marks(self, rows: Rows, instants: Times) -> None:
         """Takes instants of the profiler itself."""
-        self._write_plain(rows, EventKind.MARK, instants, instants, None)
+        self._write(self._plain(rows, EventKind.MARK, instants, instants))
 
     def add_overhead(self, rows: Rows, start: Times, end: Times) -> None:
         """Takes the profiler's own cost. But for timelines it names no process: that is known only at the end."""
@@ -155,14 +163,6 @@ class ThreadEvents:
         if self.header is not None:
             columns["process"] = self.header.recorded(rows.processes(self._identities))
         self._overhead.append(columns)
-
-    def _write_plain(
-        self, rows: Rows, kind: EventKind, start: Times, end: Times, arguments: NDArray[np.int32] | None
-    ) -> None:
-        columns = self._plain(rows, kind, start, end)
-        if arguments is not None:
-            columns["args"] = arguments
-        self._write(columns)
 
     def _plain(self, rows: Rows, kind: EventKind, start: Times, end: Times) -> dict[str, Values]:
         return {
@@ -201,11 +201,14 @@ class _Filler:
         self.columns[name][rows] = values
 
 
-def _device_row(process: Identity, thread: Identity, arguments: DeviceRowArguments) -> dict[str, Any]:
-    """What tells the row of a device: its number and stream, and what a record of synchronisation waits for."""
+def _device_row(device: Identity, stream: Identity, arguments: DeviceRowArguments) -> dict[str, Any]:
+    """What tells the row of a device: its number and stream, and what a record of synchronisation waits for.
+
+    `device` and `stream` are those of its place in the file.
+    """
     values = {
-        "device": arguments.device if arguments.device != ABSENT else process,
-        "stream": arguments.stream if arguments.stream != ABSENT else thread,
+        "device": arguments.device if arguments.device != ABSENT else device,
+        "stream": arguments.stream if arguments.stream != ABSENT else stream,
         "correlation": arguments.correlation,
         "wait_on_stream": arguments.wait_on_stream,
         "wait_on_cuda_event_record_corr_id": arguments.wait_on_record,

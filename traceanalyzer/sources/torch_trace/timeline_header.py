@@ -13,11 +13,12 @@ _LARGEST_RANK = 2**31 - 1
 
 
 class TimelineHeader:
-    """Rank (None: not known) and name of each process, and the process of each row of operations, by their pids."""
+    """Rank (None: not known) and name of each process; process and device of each row of operations; by their pids."""
 
     def __init__(self, header: dict[str, Any]) -> None:
         self.ranks: dict[int, int | None] = {}
         self.names: dict[int, str] = {}
+        self.devices: dict[int, int] = {}
         self._launched_by: dict[int, int] = {}
         self._lanes_apart = _number(header, "lanes_apart") or 0
         for entry in _objects(header, "processes"):
@@ -27,9 +28,11 @@ class TimelineHeader:
                 if isinstance(name, str) and name:
                     self.names[pid] = name
         for entry in _objects(header, "devices"):
-            pid, process = _number(entry, "pid"), _number(entry, "process")
+            pid, process, device = (_number(entry, key) for key in ("pid", "process", "device"))
             if pid is not None and process in self.ranks:
                 self._launched_by[pid] = process
+            if pid is not None and device is not None and device >= 0:
+                self.devices[pid] = device
 
     @classmethod
     def of(cls, metadata: dict[str, Any]) -> "TimelineHeader | None":
@@ -49,10 +52,11 @@ class TimelineHeader:
 
     def launched_by(self, pids: NDArray[np.int64]) -> np.ma.MaskedArray[Any, np.dtype[np.int64]]:
         """The process that launched the operations on rows of some pids; null where the header does not say."""
-        distinct, inverse = np.unique(pids, return_inverse=True)
-        found = np.array([self._launched_by.get(pid, ABSENT) for pid in distinct.tolist()], np.int64)
-        values = found[inverse.reshape(-1)]
-        return np.ma.MaskedArray(values, values == ABSENT)
+        return _looked_up(self._launched_by, pids)
+
+    def processes_of(self, pids: NDArray[np.int64]) -> np.ma.MaskedArray[Any, np.dtype[np.int64]]:
+        """The process of what stands on rows of devices, or of processes themselves; null where none is known."""
+        return _looked_up(self._launched_by | {pid: pid for pid in self.ranks}, pids)
 
     def threads(self, tids: NDArray[np.int64]) -> NDArray[np.int64]:
         """The threads of some rows: those below the row of a thread are its own."""
@@ -61,6 +65,13 @@ class TimelineHeader:
     def recorded(self, pids: NDArray[np.int64]) -> np.ma.MaskedArray[Any, np.dtype[np.int64]]:
         """Those of some pids that are processes which were recorded; null for others."""
         return np.ma.MaskedArray(pids, ~np.isin(pids, list(self.ranks)))
+
+
+def _looked_up(known: dict[int, int], pids: NDArray[np.int64]) -> np.ma.MaskedArray[Any, np.dtype[np.int64]]:
+    distinct, inverse = np.unique(pids, return_inverse=True)
+    found = np.array([known.get(pid, ABSENT) for pid in distinct.tolist()], np.int64)
+    values = found[inverse.reshape(-1)]
+    return np.ma.MaskedArray(values, values == ABSENT)
 
 
 def _objects(header: dict[str, Any], key: str) -> list[dict[str, Any]]:
