@@ -467,9 +467,14 @@ def test_a_folder_in_the_place_of_the_key_is_one_line(folder, capfdbinary):
     assert not (folder / "r.html").exists()
 
 
-def test_the_key_is_there_where_the_page_cannot_be_written(folder, capfdbinary):
-    (folder / "r.html").mkdir()
+def test_the_key_is_there_where_the_page_cannot_be_written(folder, monkeypatch, capfdbinary):
+    def full(target, content):
+        raise OSError(28, "No space left on device", str(target))
+
+    monkeypatch.setattr("traceanalyzer.report.report.write_whole", full)
     assert report(folder, "r.html") == 2
+    assert b"No space left" in capfdbinary.readouterr().err
+    assert not (folder / "r.html").exists()
     assert planted.KERNELS[1] in json.loads((folder / "r.html.key.json").read_text())["names"].values()
 
 
