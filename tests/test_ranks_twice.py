@@ -84,5 +84,5 @@ def test_timelines_of_two_windows_of_the_same_ranks_are_one_run(tmp_path):
 def test_reports_of_nsys_follow_the_same_rule(tmp_path, order):
     """One report of both processes, and one of rank 0 alone."""
     pair = [NSYS / "nsys.rank0.sqlite.gz", NSYS / "nsys.sqlite.gz"][::order]
-    with pytest.raises(StoreError, match="rank 0 of run .* was already recorded by nsys"):
+    with pytest.raises(StoreError, match=r"rank 0 of run .* was already recorded by nsys"):
         ingest(pair, tmp_path / "s.duckdb")
