@@ -197,7 +197,7 @@ def _captures_of(connection: duckdb.DuckDBPyConnection, run: RunChoice, source: 
         _Recording(
             path,
             rank,
-            frozenset((ranks or ()) if rank is None else (rank,)),
+            frozenset(((ranks or ()) if aligned else ()) if rank is None else (rank,)),
             source_ in guessed,
             aligned,
             host,

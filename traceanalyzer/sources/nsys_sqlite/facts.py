@@ -138,7 +138,6 @@ def finish_facts(capture: Capture, ranks: Ranks, communicating: set[int]) -> Non
     # Without any GPU work the processes that have a rank, or that communicate, are those of the job.
     working = capture.gpu_processes or set(ranks.of_process) or communicating
     facts.several_ranks = len(working) > 1
-    facts.ranks = frozenset(ranks.of_process[process][0] for process in working if process in ranks.of_process)
     if len(working) == 1:
         facts.rank, facts.rank_source = ranks.of_process.get(next(iter(working)), (None, None))
     if capture.machines > 1:
