@@ -17,6 +17,7 @@ from traceanalyzer.export.timeline import communication, derived, stream, write
 from traceanalyzer.ingestion import ingest
 from traceanalyzer.schema.kinds import EventKind
 from traceanalyzer.traceset import TraceSet
+from traceanalyzer.units import Unit, format_value
 
 SAMPLES = Path(__file__).parents[1] / "sample_traces"
 ALL_WAIT = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
@@ -317,6 +318,32 @@ def test_steps_and_windows_cut_the_timeline(store_of_files, tmp_path):
     with ingested(tmp_path / "back", tmp_path / "window.json") as back:
         (again,) = back.gaps().devices.rows()
     assert {name: again[name] for name in DEVICES} == {name: window[name] for name in DEVICES}
+
+
+@pytest.mark.parametrize("steps", ["5-5", "4-5"])
+def test_read_back_steps_have_all_but_the_gap_before_the_first_operation(store_of_files, tmp_path, steps):
+    with store_of_files([SAMPLES / "planted_sleep" / "torch.stack.json.gz"]) as traces:
+        answer = traces.export_timeline(tmp_path / "t.json", steps=steps)
+        gaps = traces.gaps(steps=steps, top=0)
+        (before,), (first, *_) = gaps.devices.rows(), sorted(gaps.gaps.rows(), key=lambda row: row["start_ns"])
+        lost = defaultdict(int)
+        for piece in traces.sql("SELECT gap, cause, start_ns, end_ns FROM gap_pieces", steps=steps, top=0).rows.rows():
+            if piece["gap"] == first["gap"]:
+                lost[piece["cause"]] += piece["end_ns"] - piece["start_ns"]
+        causes = {row["cause"]: row["idle_ns"] for row in gaps.causes.rows()}
+    with ingested(tmp_path / "back", tmp_path / "t.json") as back:
+        again = back.gaps(top=0)
+        (after,) = again.devices.rows()
+        back_causes = {row["cause"]: row["idle_ns"] for row in again.causes.rows()}
+        device_steps = {r["step"] for r in back.steps(top=0).steps.rows() if r["device_duration_ns"]}
+    assert first["start_ns"] == before["start_ns"] and sum(lost.values()) == first["duration_ns"] > 1_000
+    assert before["idle_ns"] - after["idle_ns"] == first["duration_ns"] and before["n_gaps"] - after["n_gaps"] == 1
+    assert all(before[name] == after[name] for name in DEVICES if name not in ("span_ns", "idle_ns", "n_gaps"))
+    assert back_causes == {cause: ns - lost[cause] for cause, ns in causes.items() if ns > lost[cause]}
+    low, high = map(int, steps.split("-"))
+    assert device_steps == set(range(low, high + 1))
+    (note,) = [note for note in answer.notes if note.startswith("read back")]
+    assert f"{format_value(first['duration_ns'], Unit.NS)} of 1 device" in note
 
 
 def test_the_same_timeline_is_the_same_file_in_batches_of_any_size(tmp_path, monkeypatch):

@@ -112,6 +112,8 @@ class CaptureFacts:
     whole: bool = True
     several_ranks: bool = False
     """The file holds several ranks (or processes that may be ranks): no rank is given to it by name or order."""
+    ranks: frozenset[int] = frozenset()
+    """Those of a file of several that it states."""
     ranges_mark_steps: bool = True
     """Whether ranges that are named like steps mark steps where the file has no other marks."""
     metadata: dict[str, Any] = field(default_factory=dict)

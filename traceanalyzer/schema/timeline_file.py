@@ -10,6 +10,8 @@ from traceanalyzer.schema.kinds import EventKind, OpKind
 HEADER = "traceanalyzer"
 """Key of the header, before the events. `lanes_apart` tells the rows of a thread; `processes` have `pid`, `rank` and
 `name`; `devices` have `pid`, that of the rows of their operations, and `process`, that of who launched these."""
+ALIGNED = "aligned_timeline"
+"""Among the facts of a capture: it was read from an aligned timeline, whose clock begins with its first event."""
 LANES_APART = 1 << 22
 """Events of a thread that do not nest stand on rows below its own: row k has the thread's number and k times this. No
 number of a thread is as large."""

@@ -12,6 +12,7 @@ from traceanalyzer.errors import StoreError
 from traceanalyzer.schema.kinds import RankSource
 from traceanalyzer.schema.sink import CaptureFacts
 from traceanalyzer.schema.text import storable
+from traceanalyzer.schema.timeline_file import ALIGNED
 from traceanalyzer.store.database import first_row
 
 _RANK_IN_NAME = re.compile(r"(?:^|[^a-z0-9])(?:rank|worker|r)[-_]?(\d{1,6})(?![0-9a-z])", re.IGNORECASE)
@@ -142,23 +143,28 @@ def choose_rank(
     Raises `StoreError` where the run has a recording of that rank by the same tool already.
     """
     others = _captures_of(connection, run, source)
+
+    def refuse_second(ranks: frozenset[int]) -> None:
+        for other in others:
+            if (both := ranks & other.ranks) and not _other_window(other, facts, processes):
+                raise StoreError(
+                    f"{file}: rank {min(both)} of run {run.name} was already recorded by {source} in {other.path};"
+                    f" ingest one of them with --run NAME"
+                )
+
     if facts.several_ranks:
+        refuse_second(facts.ranks)
         return RankChoice(None, None)
     rank, rank_source = facts.rank, facts.rank_source or RankSource.METADATA
     if rank is None and (rank := rank_in_name(file.name)) is not None:
         rank_source = RankSource.FILE_NAME
     if rank is not None:
-        for other in others:
-            if other.rank == rank and not _other_window(other, facts, processes):
-                raise StoreError(
-                    f"{file}: rank {rank} of run {run.name} was already recorded by {source} in {other.path};"
-                    f" ingest one of them with --run NAME"
-                )
+        refuse_second(frozenset({rank}))
         return RankChoice(rank, rank_source)
     for other in others:
         if other.rank is not None and other.order and _other_window(other, facts, processes):
             return RankChoice(other.rank, RankSource.PROCESS)
-    used = {other.rank for other in others}
+    used = frozenset[int]().union(*(other.ranks for other in others))
     rank = next(k for k in range(len(used) + 1) if k not in used)
     return RankChoice(rank, RankSource.ORDER, assumed=bool(others))
 
@@ -167,7 +173,9 @@ def choose_rank(
 class _Recording:
     path: str
     rank: int | None
+    ranks: frozenset[int]
     order: bool
+    aligned: bool
     host: str | None
     start_ns: int | None
     end_ns: int | None
@@ -177,21 +185,39 @@ class _Recording:
 
 def _captures_of(connection: duckdb.DuckDBPyConnection, run: RunChoice, source: str) -> list[_Recording]:
     rows = connection.execute(
-        """SELECT c.path, c.rank, c.rank_source, c.host, c.start_ns, c.end_ns, c.utc_offset_ns,
-            (SELECT list(p.process) FROM stored.processes p WHERE p.capture = c.capture)
+        f"""SELECT c.path, c.rank, c.rank_source, c.host, c.start_ns, c.end_ns, c.utc_offset_ns,
+            (SELECT list(p.process) FROM stored.processes p WHERE p.capture = c.capture),
+            (SELECT list(p.rank) FROM stored.processes p WHERE p.capture = c.capture AND p.rank IS NOT NULL),
+            json_exists(c.metadata, '$.{ALIGNED}')
         FROM stored.captures c WHERE c.run = ? AND c.source = ? ORDER BY c.capture""",
         [run.name, source],
     ).fetchall()
     guessed = (RankSource.ORDER, RankSource.PROCESS)
     return [
-        _Recording(path, rank, source_ in guessed, host, start, end, offset, frozenset(pids or ()))
-        for path, rank, source_, host, start, end, offset, pids in rows
+        _Recording(
+            path,
+            rank,
+            frozenset(((ranks or ()) if aligned else ()) if rank is None else (rank,)),
+            source_ in guessed,
+            aligned,
+            host,
+            start,
+            end,
+            offset,
+            frozenset(pids or ()),
+        )
+        for path, rank, source_, host, start, end, offset, pids, ranks, aligned in rows
     ]
 
 
 def _other_window(other: _Recording, facts: CaptureFacts, processes: Sequence[int]) -> bool:
-    """Whether a capture is of the same process at another time: then both are of one rank."""
+    """Whether a capture is of the same process at another time: then both are of one rank.
+
+    Without the time of day both have to be on the process's own clock, which aligned timelines do not keep.
+    """
     known = None not in (other.start_ns, other.end_ns, facts.start_ns, facts.end_ns)
+    if other.utc_offset_ns is None and (other.aligned or ALIGNED in facts.metadata):
+        return False
     if not known or not other.processes.intersection(processes):
         return False
     if (other.utc_offset_ns is None) != (facts.utc_offset_ns is None) or (other.host or None) != (facts.host or None):

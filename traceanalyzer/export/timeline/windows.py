@@ -7,6 +7,7 @@ from traceanalyzer.passes.operations import load_operations, window_of
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.passes.step_marks import load_marks, step_window, with_steps
 from traceanalyzer.store.database import first_row
+from traceanalyzer.units import Unit, counted, format_value
 
 Ints = NDArray[np.int64]
 Window = tuple[int, int]
@@ -21,6 +22,7 @@ class Windows:
 
     def __init__(self, scope: Scope, captures: list[int]) -> None:
         self._of_device: dict[tuple[int, int], Window] = {}
+        self._idle_before: list[int] = []
         self._of_host = {capture: window_of(scope, capture) or EVERYTHING for capture in captures}
         if scope.selection.steps is not None:
             for capture in captures:
@@ -34,11 +36,23 @@ class Windows:
                 marked_anew = scope.selection.step_range is not None
                 ops = step_window(scope, with_steps(scope, load_operations(scope, device, launched=marked_anew)))
                 self._of_device[capture, device.device] = ops.span
-                hull += [ops.span] if len(ops) else []
+                if len(ops):
+                    hull.append(ops.span)
+                    self._idle_before.append(int(ops.start.min()) - ops.span[0])
         low, high = self._of_host[capture]
         self._of_host[capture] = (
             (max(low, min(a for a, _ in hull)), min(high, max(b for _, b in hull))) if hull else (low, low)
         )
+
+    def notes(self) -> list[str]:
+        """What of the selected steps is no record, so that who reads the file back does not find it."""
+        if not self._idle_before:
+            return []
+        idle, devices = format_value(sum(self._idle_before), Unit.NS), counted(len(self._idle_before), "device")
+        return [
+            f"read back, the file begins with the first operation of each device: the idle time before that, {idle} of"
+            f" {devices}, is a slice of the gaps alone; steps beside the selected ones may be in it in part"
+        ]
 
     def of_host(self, capture: int) -> Window:
         """The window of what threads of a capture did."""

@@ -58,7 +58,7 @@ def export_timeline(scope: Scope, target: Path, *, force: bool = False) -> Answe
         "export",
         {"files": Frame.of_rows(FILES, [row])},
         warnings=[*scope.warnings, *timeline.clock.notes, *timeline.left_out],
-        notes=[scope.note(), *timeline.drifting, VIEWERS],
+        notes=[scope.note(), *timeline.notes, VIEWERS],
     )
 
 
@@ -73,7 +73,7 @@ class _Timeline:
         self._windows = Windows(scope, self._places.captures)
         self._communication = communication_of(scope)
         self.clock = TimelineClock(scope, self._communication)
-        self.drifting = self.clock.drifting(self._places.members())
+        self.notes = [*self.clock.drifting(self._places.members()), *self._windows.notes()]
         self.left_out: list[str] = []
         self._set_origin()
 

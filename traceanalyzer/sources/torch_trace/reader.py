@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from traceanalyzer.errors import SourceError, UnknownFormatError
 from traceanalyzer.schema.kinds import EventKind, Severity
 from traceanalyzer.schema.sink import Sink
-from traceanalyzer.schema.timeline_file import DERIVED
+from traceanalyzer.schema.timeline_file import ALIGNED, DERIVED
 from traceanalyzer.sources.files import TraceFile
 from traceanalyzer.sources.torch_trace.blocks import BLOCK_BYTES, TraceText
 from traceanalyzer.sources.torch_trace.categories import (
@@ -239,7 +239,10 @@ class TorchReader:
         ranks = self._collectives.ranks
         if self._header is not None:
             ranks = {self._header.rank} if self._header.rank is not None else set()
+            self._sink.facts.ranks = self._header.stated
         write_facts(self._sink, self._text.metadata, ranks, self._extent.of_recording())
+        if self._header is not None:
+            self._sink.facts.metadata[ALIGNED] = True
         self._note_damage()
         self._note_gaps_in_records()
 

@@ -46,6 +46,11 @@ class TimelineHeader:
         return None in self.ranks.values() or len(set(self.ranks.values())) > 1
 
     @property
+    def stated(self) -> frozenset[int]:
+        """The ranks that it names."""
+        return frozenset(rank for rank in self.ranks.values() if rank is not None)
+
+    @property
     def rank(self) -> int | None:
         """The rank of all processes, where it is one."""
         return None if self.several_ranks else next(iter(self.ranks.values()), None)
