@@ -254,7 +254,7 @@ class TraceSet:
         of `checkup`. Raises `UsageError` where several runs are selected, `StoreError` as every question does, and
         `TraceAnalyzerError` where `key` is no key.
         """
-        from traceanalyzer.checkup.recordings import one_recording, only
+        from traceanalyzer.checkup.recordings import one_recording
         from traceanalyzer.report.privacy import Pseudonyms
         from traceanalyzer.report.report import Report, Wishes
 
@@ -267,7 +267,9 @@ class TraceSet:
             scope, left_out = one_recording(self._scope(make_selection(**chosen), every_source=False))
             if left_out:
                 chosen["capture"] = spelled(scope.captures)
-            wishes = Wishes(only(chosen["capture"], named) if left_out else named, lang, full_paths, pseudonyms)
+            if chosen.get("run") is None and scope.runs and self._remake is None:
+                chosen["run"] = scope.runs[0]  # the newest one may be another when its commands are run
+            wishes = Wishes(named, lang, full_paths, pseudonyms)
 
             def ask(question: str, **more: Any) -> Answer:
                 if question == "checkup":

@@ -11,7 +11,7 @@ from traceanalyzer.checkup.job import Job
 from traceanalyzer.checkup.logs import log_findings
 from traceanalyzer.checkup.messages import LANGUAGES, Messages
 from traceanalyzer.checkup.next_captures import NEXT, next_captures
-from traceanalyzer.checkup.recordings import one_recording, only
+from traceanalyzer.checkup.recordings import one_recording
 from traceanalyzer.checkup.verdict import Verdict
 from traceanalyzer.checkup.verdicts import VERDICTS, WITHOUT_TIMELINE, healthy
 from traceanalyzer.checkup.verdicts.straggler_bound import NAME as STRAGGLER
@@ -22,7 +22,6 @@ from traceanalyzer.passes.columns import CAPTURE, DEVICE, RANK
 from traceanalyzer.passes.gaps import nothing_selected
 from traceanalyzer.passes.metrics import metrics
 from traceanalyzer.passes.scope import Scope
-from traceanalyzer.passes.selection import spelled
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.units import Unit
 
@@ -99,7 +98,6 @@ def check_up(scope: Scope, *, language: str = LANGUAGES[0], inputs: str = "", gi
     if left_out:
         captures = frozenset(scope.captures)
         scope = replace(scope, selection=replace(scope.selection, captures=captures))
-        inputs = only(spelled(captures), inputs)
     job = Job(scope, Messages(language), inputs, given)
     verdicts = verdicts_of(job)
     frames = (

@@ -1,6 +1,5 @@
 """The job that is checked up: its ledger cut by verdict, its ranks, and what verdicts ask of passes, once each."""
 
-import shlex
 from functools import cached_property
 from typing import Any
 
@@ -25,15 +24,6 @@ from traceanalyzer.store.database import first_row
 from traceanalyzer.units import Unit, format_value
 from traceanalyzer.views.commands import command_line
 
-CHANGES_COSTS = (
-    ("warmup", None, frozenset({"checkup", "ledger", "gaps", "steps", "imbalance", "memory"})),
-    ("input_range", None, frozenset({"checkup", "ledger", "gaps", "steps", "imbalance"})),
-    ("user_code", None, frozenset({"checkup", "gaps", "steps", "imbalance", "memory"})),
-    ("align", "collectives", frozenset({"checkup", "ledger", "imbalance"})),
-    ("peaks", None, frozenset({"checkup", "kernels"})),
-)
-"""Options that change figures of some commands: with their default, and the commands that take them."""
-
 
 class Job:
     """Everything that verdicts are made from, for the one run of a scope.
@@ -57,13 +47,7 @@ class Job:
 
     def command(self, words: str) -> str:
         """A command line of this program about the same captures."""
-        selection = self.scope.selection
-        more = [
-            shlex.join((f"--{option.replace('_', '-')}", str(value)))
-            for option, default, commands in CHANGES_COSTS
-            if (value := getattr(selection, option)) != default and words.split(maxsplit=1)[0] in commands
-        ]
-        return command_line(" ".join((words, *more)), self._inputs)
+        return command_line(words, self._inputs, self.scope.selection)
 
     @property
     def hosts(self) -> list[Host]:

@@ -50,11 +50,6 @@ def one_recording(scope: Scope) -> tuple[Scope, list[str]]:
     )
 
 
-def only(captures: str, inputs: str) -> str:
-    """What a command line names some captures by, where `inputs` name more of them than these."""
-    return f"--capture {captures} {inputs}".rstrip()
-
-
 class _Recording:
     """A capture with a timeline, and what chooses between recordings."""
 

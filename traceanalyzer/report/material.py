@@ -9,6 +9,7 @@ from traceanalyzer.passes.answer import Answer
 from traceanalyzer.passes.communication.ranks import communication_of
 from traceanalyzer.passes.idle.stacks import StackTree
 from traceanalyzer.passes.scope import DeviceOfCapture, Scope
+from traceanalyzer.passes.selection import Selection
 from traceanalyzer.passes.step_picture import StepPicture, step_picture
 from traceanalyzer.report.figures.common import in_order, place_names
 from traceanalyzer.views.commands import command_line
@@ -30,12 +31,12 @@ LEAST_ROWS, ROWS_A_DEVICE, MOST_ROWS = 500, 60, 20_000
 class Material:
     """The answers that a report is made from, for the one run of a scope.
 
-    `ask` answers questions about that scope; `inputs` is what a command line names the same captures and selection by,
-    `private` makes texts that come from no answer fit to leave.
+    `ask` answers questions about that scope; `inputs` is what a command line names the same captures by, and `told`
+    the selection that its commands tell; `private` makes texts that come from no answer fit to leave.
     """
 
-    def __init__(self, scope: Scope, ask: Ask, inputs: str, language: str, private: Callable[[str], str]) -> None:
-        self.scope, self.inputs, self.language = scope, inputs, language
+    def __init__(self, scope: Scope, ask: Ask, inputs: str, told: Selection, private: Callable[[str], str]) -> None:
+        self.scope, self._inputs, self._told = scope, inputs, told
         self._ask, self._private = ask, private
         self._answers: dict[str, Answer] = {}
 
@@ -70,7 +71,7 @@ class Material:
 
     def command(self, words: str) -> str:
         """A command line of this program about the same captures."""
-        return command_line(words, self.inputs)
+        return command_line(words, self._inputs, self._told)
 
     @property
     def has_timeline(self) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 
 from traceanalyzer.passes.answer import Answer, Frame
 from traceanalyzer.passes.kernels import NAME_IN_FINDING
+from traceanalyzer.passes.selection import Selection
 from traceanalyzer.report import guesses
 from traceanalyzer.report.guesses import FILE, HOME, Span
 from traceanalyzer.report.known_names import (
@@ -142,6 +143,21 @@ class Privacy:
             out.append(made)
             option = word
         return shlex.join(out)
+
+    def selection(self, selection: Selection) -> Selection:
+        """A selection whose texts may leave, as commands name it."""
+
+        def told(pattern: str | None) -> str | None:
+            return None if pattern is None else self.text(pattern)
+
+        return replace(
+            selection,
+            run=None if selection.run is None else self.run(selection.run),
+            peaks=None if selection.peaks is None else self._path_of_command(selection.peaks),
+            step_range=told(selection.step_range),
+            input_range=told(selection.input_range),
+            user_code=told(selection.user_code),
+        )
 
     def _kinds(self) -> dict[str, str]:
         """Every name that is looked for in texts, and what it is. Words of sentences cannot be told from them."""

@@ -74,7 +74,8 @@ class Report:
 
         self._left_out = [self._privacy.text(text) for text in left_out]
         inputs = self._privacy.command(wishes.inputs)
-        self.material = Material(scope, asked, inputs, wishes.language, self._privacy.text)
+        told = self._privacy.selection(scope.selection)
+        self.material = Material(scope, asked, inputs, told, self._privacy.text)
         # What others answered is told by this one, so it is built last and stands where it stands.
         order = sorted(SECTIONS, key=lambda section: section.name == "fitness")
         built: dict[str, Built] = {}

@@ -9,6 +9,7 @@ from traceanalyzer.cli.render.layout import Kind, Shown, are_figures, fit, fitte
 from traceanalyzer.passes.answer import Answer, Frame
 from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.views import SENTENCES, columns_shown, frames_shown, view_of
+from traceanalyzer.views.commands import command_line
 from traceanalyzer.views.rows import cut, is_number
 from traceanalyzer.views.view import View
 
@@ -62,7 +63,7 @@ def _hints(answer: Answer, inputs: str, room: int | None) -> str:
     if devices is not None and "compute" in devices.columns.get("lane", ()):
         said.add("--lane")
     hints = [
-        (f"{command} {printable(inputs)}".rstrip(), why)
+        (printable(command_line(command.removeprefix("traceanalyzer "), inputs)), why)
         for command, why in view_of(answer).hints
         if said.isdisjoint(command.split())
     ]
