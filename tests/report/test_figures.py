@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from traceanalyzer.checkup.charges import VERDICT_OF_PART
 from traceanalyzer.passes import gaps as gaps_pass
 from traceanalyzer.passes.answer import Answer, Frame
+from traceanalyzer.passes.causes import Cause
 from traceanalyzer.report.blocks import Figure
 from traceanalyzer.report.figures import FIGURES, figures_of
 from traceanalyzer.report.figures.idle import LEAST_SHARE, icicle
@@ -157,4 +159,6 @@ def test_no_two_parts_look_the_same():
         looks = [(style.color, style.pattern) for name, style in group.items() if name != "communication"]
         assert len(set(looks)) == len(looks)
     assert len({(s.color, s.pattern) for s in _OF_VERDICTS.values()}) == len(_OF_VERDICTS)
+    assert {cause.text for cause in Cause} == set(_IDLE)
+    assert set(VERDICT_OF_PART.values()) <= set(_OF_VERDICTS)
     assert style_of("idle:never_heard_of").color

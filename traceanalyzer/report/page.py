@@ -12,6 +12,7 @@ from traceanalyzer.cells import cell, heading, shortened, shortened_stack
 from traceanalyzer.checkup.evidence import figure_of_evidence, question_of
 from traceanalyzer.checkup.messages import Messages
 from traceanalyzer.passes.answer import Frame
+from traceanalyzer.report.across import SUFFIX
 from traceanalyzer.report.blocks import (
     Block,
     Built,
@@ -69,6 +70,7 @@ class Head:
     version: str
     made: str
     command: str
+    command_note: str | None
     left_out: Sequence[str]
 
 
@@ -255,6 +257,7 @@ def _(block: Table, links: _Links) -> dict[str, Any]:
         **_titles(block),
         "command": block.command,
         "folded": block.folded,
+        "derived": block.name.endswith(SUFFIX),
         "count": len(places),
         "size": ("the first " if block.is_cut else "") + counted(len(frame), "row"),
         "more": _more(len(places), frame, block.command),

@@ -1,8 +1,8 @@
 """Colours and patterns of figures: safe for colour-blind readers, and never the only thing that tells parts apart.
 
 Busy categories have the colours of Okabe and Ito (https://jfly.uni-koeln.de/color/), which people with any kind of
-colour blindness tell apart. Idle causes share one grey and differ by pattern, since there are more of them than there
-are such colours.
+colour blindness tell apart. Idle causes share two greys and a brown and differ by pattern: there are more of them than
+there are such colours.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,9 @@ BLUE, ORANGE, VERMILION, PURPLE, GREEN, SKY, YELLOW = (
     "#56b4e9",
     "#f0e442",
 )
-GREY, DARK_GREY = "#8b95a1", "#5b6570"
+LINES = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)
+"""Colours of lines, one after the other; their dashes tell them apart as well."""
+GREY, DARK_GREY, BROWN = "#8b95a1", "#5b6570", "#8c6d46"
 PATTERN = {"size": 6, "solidity": 0.3, "fillmode": "overlay", "fgcolor": "#ffffff"}
 """How patterns are drawn: in white over the colour."""
 
@@ -53,6 +55,7 @@ _IDLE = {
     "sync": Style(GREY, "x"),
     "input_wait": Style(GREY, "+"),
     "host_copy": Style(GREY, "\\"),
+    "outside_events": Style(GREY),
     "api_call": Style(DARK_GREY, "-"),
     "device_gap": Style(DARK_GREY),
     "device_wait": Style(DARK_GREY, "|"),
@@ -60,6 +63,13 @@ _IDLE = {
     "module_load": Style(DARK_GREY, "x"),
     "range": Style(DARK_GREY, "/"),
     "os_blocked": Style(DARK_GREY, "\\"),
+    "unattributed": Style(DARK_GREY, "."),
+    "gil_wait": Style(BROWN, "/"),
+    "garbage_collection": Style(BROWN, "x"),
+    "host_communication": Style(BROWN, "-"),
+    "profiler": Style(BROWN, "."),
+    "communication_only": Style(ORANGE, "|"),
+    "copy_only": Style(GREEN, "|"),
 }
 _OF_VERDICTS = {
     "input_bound": Style(SKY, "+"),
@@ -70,7 +80,11 @@ _OF_VERDICTS = {
     "communication_bound": Style(ORANGE),
     "straggler_bound": Style(VERMILION, "\\"),
     "periodic_pause": Style(PURPLE, "|"),
-    "left_over": Style(DARK_GREY),
+    "allocation_bound": Style(DARK_GREY, "+"),
+    "compile_or_load": Style(DARK_GREY, "x"),
+    "dependency_bound": Style(DARK_GREY),
+    "profiler_bound": Style(BROWN, "."),
+    "left_over": Style(DARK_GREY, "."),
 }
 _OF_CLASSES = {
     "compute_bound": Style(BLUE),

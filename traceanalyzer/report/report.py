@@ -123,8 +123,17 @@ class Report:
             version=__version__,
             made=_now().strftime("%Y-%m-%d %H:%M UTC"),
             command=self.material.command("report -o report.html"),
+            command_note=self._command_note,
             left_out=self._privacy.left_out.sentences(),
         )
+
+    @property
+    def _command_note(self) -> str | None:
+        if self._wishes.pseudonyms is not None:
+            return "Commands have pseudonyms in them: whoever keeps the key can tell what they stand for."
+        if self._wishes.full_paths:
+            return None
+        return "Commands name files by the last part of their paths: run them where the files are."
 
     def _headline(self, verdicts: list[dict[str, Any]]) -> str:
         """The first verdict; without a timeline what the files tell all the same."""

@@ -17,7 +17,7 @@ TOP = 5
 """Rows of each table in Markdown."""
 TOP_OF_TABLES = 20
 MOST_WARNINGS = 5
-_LONG = frozenset({"reason", "stack", "gap_before_ns", "n_pieces"})
+_LONG = frozenset({"stack", "gap_before_ns", "n_pieces"})
 _TABLES = {
     "checkup": ("verdicts", "next", "environment", "costs"),
     "summary": ("summary",),

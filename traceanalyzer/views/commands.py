@@ -39,13 +39,20 @@ def command_line(words: str, inputs: str, selection: Selection | None = None) ->
     the command gets those that it takes.
     """
     lacking = LACKS.get(words.partition(" ")[0], frozenset())
-    parts = shlex.split(inputs)
+    parts = _parts(inputs)
     kept = [part for k, part in enumerate(parts) if part not in lacking and (k == 0 or parts[k - 1] not in lacking)]
     said = {part for part in (*parts, *words.split()) if part.startswith("--")}
     more = [] if selection is None else _options(selection)
     added = [shlex.join((option, value)) for option, value in more if option not in said and option not in lacking]
     given = shlex.join(kept) if len(kept) < len(parts) else inputs
     return " ".join(part for part in ("traceanalyzer", words, *added, given) if part)
+
+
+def _parts(inputs: str) -> list[str]:
+    try:
+        return shlex.split(inputs)
+    except ValueError:  # no words for a shell, but a name that a program gave
+        return [inputs]
 
 
 def _options(selection: Selection) -> list[tuple[str, str]]:

@@ -36,7 +36,7 @@ def command(asked: Asked, file_format: str | None, full_paths: bool, pseudonyms:
 
     The verdict comes first: what limits the job, what it costs a step, what to change. Then where the time went, steps,
     idle time by cause and line of code, ranks, kernels, operators, memory, metrics, and what could not be answered.
-    Each figure links to the row behind it and shows the command that prints it. The page needs no network and no
+    Each number behind a verdict links to its row, beside the command that prints it. The page needs no network and no
     server.
 
     Environment variables (but for settings that a verdict names) and names of users are left out; paths and host names

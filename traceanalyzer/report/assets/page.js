@@ -203,7 +203,10 @@
   /* On paper all figures are drawn, light, as wide as paper is. */
   const PAPER = "690px";
   let before = null;
+  let opened = [];
   addEventListener("beforeprint", () => {
+    opened = all("details.fold:not([open])");
+    opened.forEach((each) => { each.open = true; });
     before = root.dataset.theme || "";
     root.dataset.theme = "light";
     all(".plot").forEach((plot) => { plot.style.width = PAPER; });
@@ -211,6 +214,7 @@
     redraw();
   });
   addEventListener("afterprint", () => {
+    opened.forEach((each) => { each.open = false; });
     if (before) root.dataset.theme = before; else delete root.dataset.theme;
     all(".plot").forEach((plot) => { plot.style.width = ""; });
     redraw();

@@ -79,10 +79,6 @@ def stacked_rows(
     ]
 
 
-def _of_whole(value: float, whole: float) -> str:
-    return f"{time_text(value)}, {share_text(value / whole)}" if whole else ""
-
-
 def stacked_layout(title: str) -> dict[str, Any]:
     """The layout of such bars: the first row on top, the legend above."""
     return {

@@ -6,13 +6,14 @@ from traceanalyzer.cells import shortened
 from traceanalyzer.passes.answer import Answer
 from traceanalyzer.report.blocks import Figure
 from traceanalyzer.report.figures.common import LEGEND, height_of, left_out, listed
-from traceanalyzer.report.palette import OTHER, SYMBOLS, style_of
+from traceanalyzer.report.palette import DARK_GREY, OTHER, SYMBOLS, style_of
 from traceanalyzer.report.scale import share_text, time_scale, time_text
 from traceanalyzer.units import counted
 
 MOST_POINTS = 400
 UNKNOWN = "limit not known"
 _NAME = 60
+_DASHES = ("dot", "dash", "dashdot", "longdash")
 SAME_ROOF = 0.03
 """Roofs that differ by less are one: the clocks of launches differ a little."""
 
@@ -160,7 +161,8 @@ def _roofs(answer: Answer, points: list[dict[str, Any]]) -> list[dict[str, Any]]
     if memory is not None:
         used = {point["peak"] for point in points}
         compute = [(row["peak"], row["value"]) for row in first if row["unit"] == "TFLOP/s" and row["peak"] in used]
-        return [_roof(f"{name}: {value:,.0f} TFLOP/s", memory / 1e3, value, low, high) for name, value in compute]
+        roofs = [(f"{name}: {value:,.0f} TFLOP/s", memory / 1e3, value) for name, value in compute]
+        return [_roof(*roof, low, high, k) for k, roof in enumerate(roofs)]
     stated: list[tuple[float, float]] = []
     for point in points:
         if point["ridge"] and point["roof"]:
@@ -168,10 +170,13 @@ def _roofs(answer: Answer, points: list[dict[str, Any]]) -> list[dict[str, Any]]
             top = slope * point["ridge"]
             if all(abs(top / other - 1) > SAME_ROOF for _, other in stated):
                 stated.append((slope, top))
-    return [_roof(f"peak that ncu states: {top:.3g} TFLOP/s", slope, top, low, high) for slope, top in stated[:4]]
+    return [
+        _roof(f"peak that ncu states: {top:.3g} TFLOP/s", slope, top, low, high, k)
+        for k, (slope, top) in enumerate(stated[:4])
+    ]
 
 
-def _roof(name: str, slope: float, top: float, low: float, high: float) -> dict[str, Any]:
+def _roof(name: str, slope: float, top: float, low: float, high: float, place: int) -> dict[str, Any]:
     """A roof in TFLOP/s: `slope` TFLOP/s for each FLOP a byte, up to `top`."""
     ridge = top / slope
     at = [low, min(max(ridge, low), high), max(high, ridge)]
@@ -181,6 +186,6 @@ def _roof(name: str, slope: float, top: float, low: float, high: float) -> dict[
         "name": name,
         "x": at,
         "y": [min(x * slope, top) for x in at],
-        "line": {"width": 1.5, "dash": "dot"},
+        "line": {"width": 1.5, "dash": _DASHES[place % len(_DASHES)], "color": DARK_GREY},
         "hovertemplate": "%{fullData.name}<extra></extra>",
     }

@@ -5,14 +5,15 @@ from typing import Any
 from traceanalyzer.passes.answer import Answer
 from traceanalyzer.report.blocks import Figure
 from traceanalyzer.report.figures.common import LEGEND, Place, in_order, left_out, place_names, places_of
-from traceanalyzer.report.palette import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
+from traceanalyzer.report.palette import LINES
 from traceanalyzer.report.scale import size_scale
 from traceanalyzer.units import Unit, format_value
 
 MOST_POINTS = 1_500
 """Points of a line. Of more, each stretch keeps its lowest and its highest, so that no peak is lost."""
 MOST_DEVICES = 6
-_COLORS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)
+_DASHES = ("solid", "dash", "dashdot", "longdash", "longdashdot", "dot")
+THINNED = "Of lines with more points than that can show, each stretch keeps its lowest and its highest."
 
 
 def memory_curve(answer: Answer) -> Figure | None:
@@ -34,7 +35,7 @@ def memory_curve(answer: Answer) -> Figure | None:
     traces: list[dict[str, Any]] = []
     for k, place in enumerate(sorted(shown, key=in_order)):
         rows = sorted(curves[place], key=lambda row: int(row["t_ns"]))
-        for column, dash in (("allocated_bytes", "solid"), ("reserved_bytes", "dot")):
+        for column, width in (("allocated_bytes", 2.0), ("reserved_bytes", 1.0)):
             points = [(row["t_ns"] - rows[0]["t_ns"], row[column]) for row in rows if row[column] is not None]
             if not points:
                 continue
@@ -46,7 +47,12 @@ def memory_curve(answer: Answer) -> Figure | None:
                     "name": f"{names[place]}, {column.removesuffix('_bytes')}",
                     "x": [round(t / 1e6, 4) for t, _ in kept],
                     "y": scale.of([size for _, size in kept]),
-                    "line": {"shape": "hv", "dash": dash, "width": 1.6, "color": _COLORS[k % len(_COLORS)]},
+                    "line": {
+                        "shape": "hv",
+                        "dash": _DASHES[k % len(_DASHES)],
+                        "width": width,
+                        "color": LINES[k % len(LINES)],
+                    },
                     "hovertemplate": f"%{{fullData.name}}<br>%{{y:.3f}} {scale.unit} at %{{x:.3f}} ms<extra></extra>",
                 }
             )
@@ -61,7 +67,12 @@ def memory_curve(answer: Answer) -> Figure | None:
             "legend": LEGEND,
             "showlegend": True,
         },
-        note=left_out(len(shown), len(curves), "devices", "those with the highest peaks"),
+        note=" ".join(
+            [
+                left_out(len(shown), len(curves), "devices", "those with the highest peaks") or "",
+                THINNED if max(len(curves[place]) for place in shown) > MOST_POINTS else "",
+            ]
+        ).strip(),
     )
 
 

@@ -12,7 +12,7 @@ from traceanalyzer.report.figures.common import (
     stacked_layout,
     stacked_rows,
 )
-from traceanalyzer.report.palette import SYMBOLS
+from traceanalyzer.report.palette import LINES, SYMBOLS, VERMILION
 from traceanalyzer.report.scale import time_scale, time_text
 
 MOST_STEPS = 300
@@ -22,13 +22,10 @@ _PARTS = {
     "communication_wait": "wait_ns",
     "idle": "idle_ns",
 }
-_SHADES = [
-    [0.0, "rgba(139,149,161,0.12)"],
-    [0.02, "rgba(139,149,161,0.3)"],
-    [0.35, "#f5c26b"],
-    [0.7, "#d55e00"],
-    [1.0, "#7a2d00"],
-]
+_SHADES = [[0.0, "rgba(213,94,0,0.04)"], [1.0, VERMILION]]
+"""From nearly nothing to the full colour, so that the largest stands out on light and on dark alike."""
+MOST_FIGURES = 240
+"""Fields of a map that have their values written in them."""
 _SHAPES = tuple(SYMBOLS.values())
 
 
@@ -83,13 +80,14 @@ def excess_map(answer: Answer) -> Figure | None:
         "zmax": round(largest / scale.size, 6),
         "xgap": 1 if len(columns) <= 100 else 0,
         "ygap": 1 if len(ranks) <= 100 else 0,
+        **({"texttemplate": "%{z:.3g}"} if len(columns) * len(ranks) <= MOST_FIGURES else {}),
         "colorbar": {"title": {"text": scale.unit}, "thickness": 12},
         "hovertemplate": f"%{{y}}, step %{{x}}<br>late by %{{z:.3f}} {scale.unit}<extra></extra>",
     }
     return Figure(
         "excess",
         "How late each rank is, step by step",
-        f"Rank {latest} is late most; the darkest field is {time_text(largest)}.",
+        f"Rank {latest} is late most; the field with most colour is {time_text(largest)}.",
         [trace],
         {
             "xaxis": {"title": {"text": "step"}, "type": "category", "nticks": 25},
@@ -124,7 +122,7 @@ def bandwidth(answer: Answer) -> Figure | None:
                 "x": [row["bytes"] for row in rows],
                 "y": [round(row["busbw_gbs"], 4) for row in rows],
                 "text": [f"group {row['group']}, {row['count']:,} times" for row in rows],
-                "marker": {"size": 9, "symbol": _SHAPES[place % len(_SHAPES)]},
+                "marker": {"size": 9, "symbol": _SHAPES[place % len(_SHAPES)], "color": LINES[place % len(LINES)]},
                 "hovertemplate": "%{fullData.name}, %{x:,} bytes<br>%{y:.2f} GB/s, %{text}<extra></extra>",
             }
         )

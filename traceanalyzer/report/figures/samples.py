@@ -1,15 +1,19 @@
 """Sampled metrics of the devices over time."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from traceanalyzer.passes.answer import Answer
 from traceanalyzer.report.blocks import Figure
 from traceanalyzer.report.figures.common import LEGEND, left_out
-from traceanalyzer.report.figures.memory import thinned
+from traceanalyzer.report.figures.memory import THINNED, thinned
+from traceanalyzer.report.palette import LINES
 from traceanalyzer.report.scale import time_scale
 
 MOST_POINTS = 800
 MOST_LINES = 12
+MOST_SHOWN = 4
+"""Lines that are drawn at once; the others when they are chosen in the legend."""
 _PERCENT = "%"
 _DASHES = ("solid", "dot", "dash", "longdash", "dashdot", "longdashdot")
 
@@ -27,8 +31,11 @@ def samples(answer: Answer) -> Figure | None:
     shown = able[:MOST_LINES]
     if not shown:
         return None
-    begin = min(min(lines[key])[0] for key in shown)
-    scale = time_scale([max(lines[key])[0] - begin for key in shown])
+    # Files have clocks of their own.
+    begins: dict[Any, int] = {}
+    for key in shown:
+        begins[key[0]] = min(begins.get(key[0], min(lines[key])[0]), min(lines[key])[0])
+    scale = time_scale([max(lines[key])[0] - begins[key[0]] for key in shown])
     traces: list[dict[str, Any]] = []
     for k, key in enumerate(shown):
         kept = thinned(sorted(lines[key]), MOST_POINTS)
@@ -37,17 +44,17 @@ def samples(answer: Answer) -> Figure | None:
                 "type": "scatter",
                 "mode": "lines",
                 "name": _name(key),
-                "x": scale.of([t - begin for t, _ in kept]),
+                "x": scale.of([t - begins[key[0]] for t, _ in kept]),
                 "y": [round(value, 3) for _, value in kept],
-                "line": {"width": 1.5, "dash": _DASHES[k % len(_DASHES)]},
+                "line": {"width": 1.5, "dash": _DASHES[k % len(_DASHES)], "color": LINES[k % len(LINES)]},
                 "hovertemplate": f"%{{fullData.name}}<br>%{{y:.1f}} % at %{{x:.3f}} {scale.unit}<extra></extra>",
-                "visible": True if k < 4 else "legendonly",
+                "visible": True if k < MOST_SHOWN else "legendonly",
             }
         )
     return Figure(
         "samples",
         "Sampled metrics over time, in percent",
-        ", ".join(f"{_name(key)} up to {max(v for _, v in lines[key]):.0f} %" for key in shown[:4]),
+        ", ".join(f"{_name(key)} up to {max(v for _, v in lines[key]):.0f} %" for key in shown[:MOST_SHOWN]),
         traces,
         {
             "xaxis": {"title": {"text": f"{scale.unit} after the first sample"}},
@@ -56,9 +63,18 @@ def samples(answer: Answer) -> Figure | None:
             "showlegend": True,
         },
         height=380,
-        note=left_out(len(shown), len(able), "metrics", "those that vary most; others are in the table")
-        or ("Those in grey in the legend are shown when chosen there." if len(shown) > 4 else None),
+        note=" ".join(_notes(len(shown), len(able), len(begins), max(map(len, lines.values())))),
     )
+
+
+def _notes(shown: int, able: int, files: int, points: int) -> Iterator[str]:
+    yield left_out(shown, able, "metrics", "those that vary most; others are in the table") or ""
+    if shown > MOST_SHOWN:
+        yield "Those in grey in the legend are shown when chosen there."
+    if files > 1:
+        yield f"Each of {files} files begins at its own first sample."
+    if points > MOST_POINTS:
+        yield THINNED
 
 
 def _name(key: tuple[Any, ...]) -> str:
