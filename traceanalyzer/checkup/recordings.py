@@ -37,6 +37,13 @@ def one_recording(scope: Scope) -> tuple[Scope, list[str]]:
         alike = group is unrelated or len({each.frames for each in group}) > 1
         if len(group) > 1 and alike:
             left_out += _spare(group, only_one=group is unrelated)
+    known = {each.rank for each in found}
+    empty = [
+        _Recording(scope, *row)
+        for row in rows
+        if row[0] not in with_ops and found and (row[1] is None or row[1] in known)
+    ]
+    left_out += empty  # without operations they tell nothing that the others do not
     if not left_out:
         return scope, []
     gone = {each.capture for each in left_out}

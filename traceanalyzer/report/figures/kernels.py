@@ -19,12 +19,19 @@ SAME_ROOF = 0.03
 
 
 def families(answer: Answer) -> Figure | None:
-    """Kernel time of all devices by family, each cut by what limits it."""
+    """Kernel time of all devices by family, cut by what limits its kernels; those that are not listed are not known."""
     times: dict[str, dict[str, int]] = {}
-    for row in answer.tables["families"].rows():
+    for row in answer.tables["kernels"].rows():
         of_family = times.setdefault(row["family"] or "other", {})
         limit = row["class"] or UNKNOWN
         of_family[limit] = of_family.get(limit, 0) + (row["total_ns"] or 0)
+    wholes: dict[str, int] = {}
+    for row in answer.tables["families"].rows():
+        wholes[row["family"] or "other"] = wholes.get(row["family"] or "other", 0) + (row["total_ns"] or 0)
+    for family, ns in wholes.items():
+        of_family = times.setdefault(family, {})
+        if (rest := ns - sum(of_family.values())) > 0:
+            of_family[UNKNOWN] = of_family.get(UNKNOWN, 0) + rest
     ordered = sorted(times, key=lambda name: -sum(times[name].values()))
     whole = sum(ns for of_family in times.values() for ns in of_family.values())
     if not whole:
