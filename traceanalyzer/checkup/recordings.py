@@ -1,5 +1,6 @@
 """Which recordings of a job a check-up is made from, where a run holds several of the same work."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from traceanalyzer.passes.fitness import OBSERVER_RATIO
@@ -96,6 +97,28 @@ def _said(left_out: list[_Recording], kept: list[_Recording]) -> str:
 
 
 def _named(recordings: list[_Recording]) -> str:
-    """Files with the numbers of their captures, which tell files of one name apart."""
-    more = f" and {len(recordings) - MOST_NAMED} more" if len(recordings) > MOST_NAMED else ""
-    return ", ".join(f"{each.file} (capture {each.capture})" for each in recordings[:MOST_NAMED]) + more
+    return _listed([_name(each.file, each.capture) for each in recordings])
+
+
+def unused(scope: Scope, told: Sequence[str]) -> list[str]:
+    """A sentence for the files of the runs that are not in the scope, unless `told` names them: those of a tool that
+    tells less of their ranks, or that are not selected.
+    """
+    rows = scope.connection.execute(
+        f"""SELECT capture, regexp_extract(path, '[^/\\\\]*$') FROM stored.captures
+        WHERE run IN (SELECT unnest(?::VARCHAR[])) AND capture NOT IN {scope.numbers()} ORDER BY capture""",
+        [list(scope.runs)],
+    ).fetchall()
+    names = [_name(file, capture) for capture, file in rows]
+    rest = [name for name in names if not any(name in text for text in told)]
+    return [f"not used: {_listed(rest)}; --capture or --source chooses them"] if rest else []
+
+
+def _name(file: str, capture: int) -> str:
+    """A file with the number of its capture, which tells files of one name apart."""
+    return f"{file} (capture {capture})"
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more

@@ -9,10 +9,9 @@ from traceanalyzer.passes.answer import Answer, Finding, Frame
 
 
 class Tone(StrEnum):
-    """What a text is for: plain words, an aside, a warning, or what is missing and which capture would fill it."""
+    """What a text is for: plain words, a warning, or what is missing and which capture would fill it."""
 
     PLAIN = "plain"
-    ASIDE = "aside"
     WARNING = "warning"
     MISSING = "missing"
 

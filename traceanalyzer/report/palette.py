@@ -7,15 +7,8 @@ there are such colours.
 
 from dataclasses import dataclass
 
-BLUE, ORANGE, VERMILION, PURPLE, GREEN, SKY, YELLOW = (
-    "#0072b2",
-    "#e69f00",
-    "#d55e00",
-    "#cc79a7",
-    "#009e73",
-    "#56b4e9",
-    "#f0e442",
-)
+BLUE, ORANGE, VERMILION = "#0072b2", "#e69f00", "#d55e00"
+PURPLE, GREEN, SKY = "#cc79a7", "#009e73", "#56b4e9"
 LINES = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)
 """Colours of lines, one after the other; their dashes tell them apart as well."""
 GREY, DARK_GREY, BROWN = "#8b95a1", "#5b6570", "#8c6d46"

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from traceanalyzer.checkup.recordings import unused
 from traceanalyzer.errors import UsageError
 from traceanalyzer.files import write_whole
 from traceanalyzer.passes.answer import Answer, Finding
@@ -72,7 +73,7 @@ class Report:
         def asked(question: str, **selection: Any) -> Answer:
             return self._privacy.answer(ask(question, **selection))
 
-        self._left_out = [self._privacy.text(text) for text in (*left_out, *_unused(scope, left_out))]
+        self._left_out = [self._privacy.text(text) for text in (*left_out, *unused(scope, left_out))]
         inputs = self._privacy.command(wishes.inputs)
         told = self._privacy.selection(scope.selection)
         self.material = Material(scope, asked, inputs, told, self._privacy.text)
@@ -179,24 +180,6 @@ class Report:
         answer = summary(self.material)
         answer.findings += [Finding("left_out", text) for text in self._privacy.left_out.sentences()]
         return answer
-
-
-MOST_NAMED = 8
-
-
-def _unused(scope: Scope, told: Sequence[str]) -> list[str]:
-    """The files of the run that the report is not made from, unless that was told: of another tool, or not selected."""
-    rows = scope.connection.execute(
-        f"""SELECT capture, regexp_extract(path, '[^/\\\\]*$') FROM stored.captures
-        WHERE run IN (SELECT unnest(?::VARCHAR[])) AND capture NOT IN {scope.numbers()} ORDER BY capture""",
-        [list(scope.runs)],
-    ).fetchall()
-    names = [f"{file} (capture {number})" for number, file in rows]
-    rest = [name for name in names if not any(name in text for text in told)]
-    if not rest:
-        return []
-    more = f" and {len(rest) - MOST_NAMED} more" if len(rest) > MOST_NAMED else ""
-    return [f"not used: {', '.join(rest[:MOST_NAMED])}{more}; --capture or --source chooses them"]
 
 
 def form_of(path: Path) -> str:
