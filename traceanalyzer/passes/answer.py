@@ -86,7 +86,8 @@ class Frame:
         arrays, fields = [], []
         for column in self.spec.columns:
             values = self._numbers(column)
-            text = pa.list_(pa.string()) if any(isinstance(v, list) for v in values) else pa.string()
+            members = self._members(column)
+            text = pa.string() if members is None else pa.list_(pa.int64() if members is int else pa.string())
             arrays.append(pa.array(values, kinds.get(column.type.public, text)))
             about = {"unit": str(column.unit), "meaning": column.meaning}
             fields.append(pa.field(column.name, arrays[-1].type, metadata=about))
@@ -99,11 +100,19 @@ class Frame:
         kinds = {"BIGINT": pl.Int64, "INTEGER": pl.Int32, "DOUBLE": pl.Float64, "BOOLEAN": pl.Boolean}
         schema = {}
         for column in self.spec.columns:
-            text = pl.List(pl.String) if any(isinstance(v, list) for v in self.columns[column.name]) else pl.String
+            members = self._members(column)
+            text = pl.String if members is None else pl.List(pl.Int64 if members is int else pl.String)
             schema[column.name] = kinds.get(column.type.public, text)
         columns = {column.name: self._numbers(column) for column in self.spec.columns}
         frame: polars.DataFrame = pl.DataFrame(columns, schema=schema)
         return frame
+
+    def _members(self, column: Column) -> type[int] | type[str] | None:
+        """What the lists of a column hold, as those of ranks and of stacks do; None where it has none."""
+        lists = [value for value in self.columns[column.name] if isinstance(value, list)]
+        if not lists:
+            return None
+        return int if all(isinstance(one, int) for value in lists for one in value) else str
 
     def _numbers(self, column: Column) -> list[Any]:
         """Values of a column; integers among floats, which may be too wide for 64 bits, as floats."""
