@@ -12,12 +12,16 @@ from traceanalyzer.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Peaks:
-    """Peaks of one kind of GPU. `tflops` by precision, dense; `link_gbs` is of its links to other GPUs, both ways."""
+    """Peaks of one kind of GPU. `tflops` by precision, dense; `link_gbs` is of its links to other GPUs, both ways.
+
+    `multiprocessors` are those of the whole GPU, which the peaks of arithmetic are of; None where that is not said.
+    """
 
     tflops: dict[str, float]
     memory_gbs: float | None
     link_gbs: float | None
     source: str
+    multiprocessors: int | None = None
 
     @property
     def link_one_way_gbs(self) -> float | None:
@@ -127,7 +131,9 @@ def _known() -> list[Entry]:
     return [
         Entry(
             re.compile(entry["names"], re.IGNORECASE),
-            Peaks(entry["tflops"], entry["memory_gbs"], entry.get("link_gbs"), entry["source"]),
+            Peaks(
+                entry["tflops"], entry["memory_gbs"], entry.get("link_gbs"), entry["source"], entry["multiprocessors"]
+            ),
         )
         for entry in _tables()["gpu"]
     ]

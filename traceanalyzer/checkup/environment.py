@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from traceanalyzer.checkup.host.hosts import captures_of_runs
+from traceanalyzer.hardware import peaks_of
 from traceanalyzer.passes.answer import Frame, TableSpec
 from traceanalyzer.passes.scope import Scope
 from traceanalyzer.schema.column import Column, Type
@@ -156,7 +157,7 @@ def _devices(scope: Scope, facts: _Facts) -> None:
         # The same device of several files is one: by its uuid, else by its number on its host.
         f"""SELECT c.source, n.text,
             count(DISTINCT coalesce(d.uuid::VARCHAR, c.host || ' ' || d.device, d.device::VARCHAR)),
-            any_value(d.memory_bytes)
+            any_value(d.memory_bytes), max(d.multiprocessors)
         FROM stored.devices d JOIN stored.captures c USING (capture) JOIN stored.names n ON n.name_id = d.name
         WHERE d.capture IN {captures_of_runs(scope)} AND (d.n_ops > 0 OR c.source NOT IN ('torch', 'nsys'))
         GROUP BY c.source, n.text, d.uuid IS NULL ORDER BY ALL"""
@@ -164,15 +165,20 @@ def _devices(scope: Scope, facts: _Facts) -> None:
     most: Counter[str] = Counter()
     sources: dict[str, set[str]] = {}
     memory: dict[str, int] = {}
-    for source, name, count, size in rows:
+    parts: dict[str, str] = {}
+    for source, name, count, size, multiprocessors in rows:
         most[name] = max(most[name], count)
         sources.setdefault(name, set()).add(source)
         if size:
             memory[name] = size
+        whole = peaks_of(name)
+        if multiprocessors and whole and multiprocessors < (whole.multiprocessors or 0):
+            parts[name] = f", {multiprocessors} of its {whole.multiprocessors} multiprocessors"
     for name, count in most.items():
         text = f"{count} x {name}" if count > 1 else name
         if name in memory:
             text += f" ({memory[name] / 2**30:.0f} GiB)"
+        text += parts.get(name, "")
         for source in sources[name]:
             facts.add("gpu", text, source)
 
