@@ -8,7 +8,7 @@ from traceanalyzer.numeric.grouping import groups
 from traceanalyzer.numeric.intervals import measure_before, union
 from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
 from traceanalyzer.passes.columns import RUN
-from traceanalyzer.passes.communication.clocks import Clock
+from traceanalyzer.passes.communication.clocks import Clock, PlacedBy
 from traceanalyzer.passes.communication.kinds import POINT_TO_POINT, Kind, bus_factor
 from traceanalyzer.passes.communication.matching import NONE
 from traceanalyzer.passes.communication.operations import UNKNOWN, Communication
@@ -66,6 +66,13 @@ CLOCKS = TableSpec(
         Column("residual_p95_ns", Type.INT64, "The same, 95th percentile: shorter waits are unresolved.", Unit.NS),
         Column("component", Type.INT64, "Ranks of one component are on one clock; null: nothing is known."),
         Column("n_collectives", Type.INT64, "Collectives that it was estimated from.", Unit.COUNT),
+        Column("placed_by", Type.TEXT, f"What tells it: {', '.join(PlacedBy)}; null where nothing does."),
+        Column(
+            "message_error_ns",
+            Type.INT64,
+            "How far it may be off that of any rank it exchanges messages with; null where collectives alone place it.",
+            Unit.NS,
+        ),
     ),
     cut=False,
 )
@@ -204,6 +211,20 @@ def _rows(scope: Scope, found: RankCommunication, which: NDArray[np.intp]) -> li
     return rows
 
 
+def _accuracy(found: RankCommunication) -> str:
+    """How far clocks may be off, in words; nothing where that is not known."""
+    clocks = found.clocks.values()
+    ends = [c.residual_p95_ns for c in clocks if c.residual_p95_ns and c.placed_by is not PlacedBy.MESSAGES]
+    messages = [c.message_error_ns for c in clocks if c.message_error_ns is not None]
+    told = []
+    if ends:
+        told.append(f"clocks agree to within {format_value(max(ends), Unit.NS)} (95 % of ends)")
+    if messages:
+        limit = format_value(max(messages), Unit.NS)
+        told.append(f"clocks of ranks that send to each other are off by {limit} at most, which their messages bound")
+    return "; ".join(told)
+
+
 def _clock_row(clock: Clock) -> tuple[object, ...]:
     return (
         clock.rank,
@@ -213,6 +234,8 @@ def _clock_row(clock: Clock) -> tuple[object, ...]:
         clock.residual_p95_ns,
         clock.component,
         clock.n_collectives,
+        None if clock.component is None else clock.placed_by.value,
+        clock.message_error_ns,
     )
 
 
@@ -340,15 +363,14 @@ def _findings(found: RankCommunication, shown: NDArray[np.intp]) -> list[Finding
     if unmatched := int(of.duration[shown[alone]].sum()):
         text += f", {_ms(unmatched)} in operations that have no counterpart on other ranks"
     if apart := int(of.duration[shown[~alone & (waits.last[shown] == NONE)]].sum()):
-        text += f", {_ms(apart)} in operations between ranks that are on no common clock"
+        text += f", {_ms(apart)} in operations between ranks on no common clock, or none that is known well enough"
     out = [Finding("communication", text, None, wait)]
-    residual = [clock.residual_p95_ns for clock in found.clocks.values() if clock.residual_p95_ns]
-    if residual:
-        limit = format_value(max(residual), Unit.NS)
+    if accuracy := _accuracy(found):
         short = shown[~waits.resolved[shown] & (waits.last[shown] != NONE)]
-        text = f"clocks agree to within {limit} (95 % of ends)"
+        text = accuracy
         if len(short):
-            text += f"; {_ms(int(of.duration[short].sum()))} are in operations that wait for less than that, or not"
+            rest = _ms(int(of.duration[short].sum()))
+            text += f"; {rest} are in operations that are not resolved: if they wait, then for less"
         out.append(Finding("clocks", text, None, None))
     late: dict[int, int] = {}
     others = resolved[waits.last[resolved] != of.rank[resolved]]
@@ -358,7 +380,8 @@ def _findings(found: RankCommunication, shown: NDArray[np.intp]) -> list[Finding
     if late and wait:
         rank = max(late, key=lambda r: (late[r], -r))
         share = 100 * late[rank] / wait
-        text = f"most of the waiting is for rank {rank}: {_ms(late[rank])}, {share:.0f} % of all"
+        part = "most" if share > 50 else "the largest part"
+        text = f"{part} of the waiting is for rank {rank}: {_ms(late[rank])}, {share:.0f} % of all"
         out.append(Finding("last_arriver", text, rank, late[rank]))
     return out
 

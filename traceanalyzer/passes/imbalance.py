@@ -10,6 +10,7 @@ from traceanalyzer.passes.answer import Answer, Finding, Frame, TableSpec
 from traceanalyzer.passes.columns import RUN
 from traceanalyzer.passes.communication.kinds import ALL_WAIT
 from traceanalyzer.passes.communication.lateness import LEAST_STEPS, Lateness, Straggler, excess, stragglers
+from traceanalyzer.passes.communication.matching import NONE
 from traceanalyzer.passes.communication.rank_steps import RankSteps, load_rank_steps
 from traceanalyzer.passes.communication.ranks import RankCommunication, communication_of, each_run, in_run, named_ranks
 from traceanalyzer.passes.communication.reasons import ONE_THING, Reason, reason_of
@@ -21,6 +22,7 @@ from traceanalyzer.schema.column import Column, Type
 from traceanalyzer.units import Unit
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 GOOD = 0.8
 """Efficiencies below this deserve a look (POP)."""
 
@@ -34,8 +36,18 @@ RANKS = TableSpec(
         Column("steps", Type.INT64, "Steps that count; 0 where there are none: then times are of the whole span."),
         Column("step_ns", Type.INT64, "Length of a step on the device.", Unit.NS),
         Column("useful_ns", Type.INT64, "Compute operations run.", Unit.NS),
-        Column("wait_ns", Type.INT64, "It waits for other ranks, and no compute hides it.", Unit.NS),
-        Column("transfer_ns", Type.INT64, "Other communication that no compute hides.", Unit.NS),
+        Column(
+            "wait_ns",
+            Type.INT64,
+            "It waits for other ranks, and no compute hides it; null where no clock tells.",
+            Unit.NS,
+        ),
+        Column(
+            "transfer_ns",
+            Type.INT64,
+            "Other communication that no compute hides, also what cannot be told apart; null where no clock tells.",
+            Unit.NS,
+        ),
         Column("exposed_communication_ns", Type.INT64, "Both together.", Unit.NS),
         Column("idle_ns", Type.INT64, "Nothing runs on the device.", Unit.NS),
         Column(
@@ -57,7 +69,13 @@ STRAGGLERS = TableSpec(
         Column("excess_ns", Type.INT64, "By how much it is late in a step in which it is late.", Unit.NS),
         Column("late_steps", Type.INT64, "Steps in which it is late.", Unit.COUNT),
         Column("period", Type.INT64, "Every how many steps; null where it is not periodic."),
-        Column("others_wait_ns", Type.INT64, "What all other ranks wait in such a step, together.", Unit.NS),
+        Column(
+            "others_wait_ns",
+            Type.INT64,
+            "What all other ranks wait in such a step, together, of each no more than the excess; null where no clock"
+            " tells.",
+            Unit.NS,
+        ),
         Column("reason", Type.TEXT, "What it does more of than the others."),
         Column("stack", Type.TEXT, "Where that is idle time: its stack, outermost first (a list)."),
         Column("part", Type.TEXT, "What it does more of: idle, compute or copy."),
@@ -100,7 +118,12 @@ EXCESS = TableSpec(
         _RANK,
         Column("step", Type.INT64, "Step."),
         Column("excess_ns", Type.INT64, "Own time less the median of the others'.", Unit.NS),
-        Column("wait_ns", Type.INT64, "It waits for other ranks, and no compute hides it.", Unit.NS),
+        Column(
+            "wait_ns",
+            Type.INT64,
+            "It waits for other ranks, and no compute hides it; null where no clock tells.",
+            Unit.NS,
+        ),
     ),
     cut=False,
 )
@@ -136,19 +159,22 @@ def _of_run(scope: Scope) -> Answer:
     explained = [(each, reason) for each, reason in explained if not _is_jitter(each, reason, len(found.steps))]
     late, reasons = [each for each, _ in explained], [reason for _, reason in explained]
     what_if = what_if_of(communication, found, by_rank, late)
+    told = _waits_told(communication, found)
     answer = Answer(
         "imbalance",
         {
-            "ranks": Frame.of_rows(RANKS, in_run(scope, _rank_rows(found, by_rank))),
-            "stragglers": Frame.of_rows(STRAGGLERS, in_run(scope, _straggler_rows(found, late, reasons))),
+            "ranks": Frame.of_rows(RANKS, in_run(scope, _rank_rows(found, by_rank, told))),
+            "stragglers": Frame.of_rows(
+                STRAGGLERS, in_run(scope, _straggler_rows(found, by_rank, told, late, reasons))
+            ),
             "efficiency": Frame.of_rows(EFFICIENCY, in_run(scope, _efficiency_rows(found, what_if))),
-            "excess": Frame.of_rows(EXCESS, in_run(scope, _excess_rows(found, by_rank))),
+            "excess": Frame.of_rows(EXCESS, in_run(scope, _excess_rows(found, by_rank, told))),
         },
         warnings=[*scope.warnings, *communication.notes],
         default_table="ranks",
         notes=[scope.note()],
     )
-    answer.findings += _findings(communication, found, late, reasons, jitter, what_if)
+    answer.findings += _findings(communication, found, by_rank, told, late, reasons, jitter, what_if)
     if not len(found.ranks):
         answer.warnings.append(no_timeline(scope) or "no rank is known of what is selected, so none can be compared")
     elif len(found.ranks) == 1:
@@ -158,7 +184,15 @@ def _of_run(scope: Scope) -> Answer:
     return answer
 
 
-def _rank_rows(found: RankSteps, late: NDArray[np.float64]) -> list[tuple[object, ...]]:
+def _waits_told(communication: RankCommunication, found: RankSteps) -> NDArray[np.bool_]:
+    """Of each rank, whether it is known of any of its operations who came last, or none of them are exposed."""
+    of, waits = communication.matches.communication, communication.waits
+    compared = np.isin(found.ranks, of.rank[waits.last != NONE])
+    out: NDArray[np.bool_] = compared | ~(found.part["wait"] + found.part["transfer"]).any(axis=1)
+    return out
+
+
+def _rank_rows(found: RankSteps, late: Floats, told: NDArray[np.bool_]) -> list[tuple[object, ...]]:
     rows: list[tuple[object, ...]] = []
     mean = {name: [round(x) for x in found.mean(name).tolist()] for name in found.part}
     for k, rank in enumerate(found.ranks.tolist()):
@@ -170,8 +204,8 @@ def _rank_rows(found: RankSteps, late: NDArray[np.float64]) -> list[tuple[object
                 len(found.steps),
                 mean["duration"][k],
                 mean["compute"][k],
-                wait,
-                transfer,
+                wait if told[k] else None,
+                transfer if told[k] else None,
                 wait + transfer,
                 mean["idle"][k],
                 own,
@@ -180,13 +214,21 @@ def _rank_rows(found: RankSteps, late: NDArray[np.float64]) -> list[tuple[object
     return rows
 
 
-def _others_wait(found: RankSteps, each: Straggler) -> int:
-    """What all other ranks that it is compared with wait in a step in which a rank is late, together."""
+def _others_wait(found: RankSteps, late: Floats, told: NDArray[np.bool_], each: Straggler) -> int | None:
+    """What all other ranks that it is compared with wait in a step in which a rank is late, together.
+
+    None of them can wait longer for it than it is late; what they wait beyond that, they wait for something else.
+    """
     others = found.others(each.row)
-    return round(float(found.part["wait"][np.ix_(others, each.columns)].sum(axis=0).mean()))
+    if not told[others].all():
+        return None
+    waits = np.minimum(found.part["wait"][np.ix_(others, each.columns)], np.maximum(late[each.row, each.columns], 0))
+    return round(float(waits.sum(axis=0).mean()))
 
 
-def _straggler_rows(found: RankSteps, late: list[Straggler], reasons: list[Reason]) -> list[tuple[object, ...]]:
+def _straggler_rows(
+    found: RankSteps, by_rank: Floats, told: NDArray[np.bool_], late: list[Straggler], reasons: list[Reason]
+) -> list[tuple[object, ...]]:
     return [
         (
             each.rank,
@@ -194,7 +236,7 @@ def _straggler_rows(found: RankSteps, late: list[Straggler], reasons: list[Reaso
             each.excess_ns,
             len(each.columns),
             each.period,
-            _others_wait(found, each),
+            _others_wait(found, by_rank, told, each),
             reason.text,
             reason.stack,
             reason.part,
@@ -218,11 +260,11 @@ def _efficiency_rows(found: RankSteps, what_if: WhatIf) -> list[tuple[object, ..
     return [(balance, communication, balance * communication, round(step), *ideal)]
 
 
-def _excess_rows(found: RankSteps, late: NDArray[np.float64]) -> list[tuple[object, ...]]:
+def _excess_rows(found: RankSteps, late: Floats, told: NDArray[np.bool_]) -> list[tuple[object, ...]]:
     if not found.stepped or len(found.ranks) < 2:
         return []
     return [
-        (rank, step, round(float(late[k, c])), int(found.part["wait"][k, c]))
+        (rank, step, round(float(late[k, c])), int(found.part["wait"][k, c]) if told[k] else None)
         for k, rank in enumerate(found.ranks.tolist())
         for c, step in enumerate(found.steps.tolist())
     ]
@@ -231,6 +273,8 @@ def _excess_rows(found: RankSteps, late: NDArray[np.float64]) -> list[tuple[obje
 def _findings(
     communication: RankCommunication,
     found: RankSteps,
+    by_rank: Floats,
+    told: NDArray[np.bool_],
     late: list[Straggler],
     reasons: list[Reason],
     jitter: list[Straggler],
@@ -239,16 +283,17 @@ def _findings(
     out = []
     step = found.longest_step_ns()
     for each, reason in zip(late, reasons, strict=True):
-        wait = _others_wait(found, each)
+        wait = _others_wait(found, by_rank, told, each)
         others = len(found.others(each.row))
-        who = "the other rank waits" if others == 1 else f"{others} ranks wait"
-        text = (
-            f"rank {each.rank} is late by {_ms(each.excess_ns)} {_when(found, each)}: {reason.text};"
-            f" {who} {_ms(wait)} of GPU time {'then' if each.kind is not Lateness.SYSTEMATIC else 'a step'}"
-        )
+        text = f"rank {each.rank} is late by {_ms(each.excess_ns)} {_when(found, each)}: {reason.text}"
+        if wait is not None:
+            who = "the other rank waits" if others == 1 else f"{others} ranks wait"
+            often = "a step" if each.kind is Lateness.SYSTEMATIC else "then"
+            text += f"; {who} {_ms(wait)} of GPU time {often} for it"
         out.append(Finding(f"straggler_{each.kind.value}", text, each.rank, each.excess_ns))
     if late and what_if.step_ns is not None:
-        text = f"without this a step takes {_ms(what_if.step_ns)} instead of {_ms(step)}"
+        without = "without this" if len(late) == 1 else "if none of them were late"
+        text = f"{without} a step takes {_ms(what_if.step_ns)} instead of {_ms(step)}"
         if what_if.replayed:
             text += f" (replayed; a replay of what was measured is off by {100 * (what_if.error or 0):.1f} %)"
         elif what_if.error is not None:
@@ -303,14 +348,21 @@ def _none_late(found: RankSteps) -> list[Finding]:
     return [Finding("balanced", text, None, None)]
 
 
+def _take_turns(late: list[Straggler]) -> bool:
+    """Whether several ranks are late, none of them in every step: then no single one is waited for most."""
+    return len(late) > 1 and all(each.kind is not Lateness.SYSTEMATIC for each in late)
+
+
 def _second_opinion(communication: RankCommunication, late: list[Straggler]) -> list[Finding]:
     """What waits say of the rank that is latest: by clocks, and by durations alone, for all ranks leave together."""
     of, waits = communication.matches.communication, communication.waits
     told = np.flatnonzero(waits.resolved & (waits.wait > 0))
     rows, number = communication.matches.members()
     all_wait = np.isin(of.kind[rows], [int(kind) for kind in ALL_WAIT])
+    # Sends and receives do not end on both ranks together: in a pipeline durations say nothing.
+    mostly = 2 * int(of.duration[rows[all_wait]].sum()) > int(of.duration[rows].sum())
     rows, number = rows[all_wait], number[all_wait]
-    if not len(told) or not len(rows) or not late:
+    if not len(told) or not mostly or not late or _take_turns(late):
         return []
     first = np.flatnonzero(np.append(True, number[1:] != number[:-1]))
     shortest = np.repeat(np.minimum.reduceat(of.duration[rows], first), np.diff(np.append(first, len(rows))))

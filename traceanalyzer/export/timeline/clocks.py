@@ -11,6 +11,8 @@ from traceanalyzer.passes.scope import TIMELINES, Scope
 from traceanalyzer.units import Unit, format_value
 
 Ints = NDArray[np.int64]
+_TOLD = (PlacedBy.COLLECTIVES, PlacedBy.MESSAGES)
+"""Clocks of which it is known how far they may be off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +80,11 @@ class TimelineClock:
     def label(self, capture: int, rank: int | None) -> str:
         """How a rank was put on the clock, in words."""
         placed = self.of(capture, rank)
-        if placed.clock is None or placed.placed_by is not PlacedBy.COLLECTIVES:
+        if placed.clock is None or placed.placed_by not in _TOLD:
             return f"clock: {placed.placed_by}"
+        if placed.placed_by is PlacedBy.MESSAGES:
+            error = format_value(placed.clock.message_error_ns or 0, Unit.NS)
+            return f"clock: {placed.placed_by}, off by {error} at most to ranks it exchanges messages with"
         residual = format_value(placed.clock.residual_p95_ns or 0, Unit.NS)
         return f"clock: {placed.placed_by}, residual p95 {residual}"
 
@@ -99,7 +104,7 @@ class TimelineClock:
         for capture, rank in members:
             placed = self.of(capture, rank)
             clock = placed.clock
-            told = clock if clock is not None and clock.placed_by is PlacedBy.COLLECTIVES else None
+            told = clock if clock is not None and clock.placed_by in _TOLD else None
             ranks.append(
                 {
                     "capture": capture,
@@ -109,6 +114,7 @@ class TimelineClock:
                     "drift_ppm": 0.0 if clock is None else clock.drift_ppm,
                     "residual_p50_ns": None if told is None else told.residual_p50_ns,
                     "residual_p95_ns": None if told is None else told.residual_p95_ns,
+                    "message_error_ns": None if told is None else told.message_error_ns,
                     "component": None if clock is None else clock.component,
                     "n_collectives": 0 if clock is None else clock.n_collectives,
                 }

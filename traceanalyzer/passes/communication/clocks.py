@@ -36,6 +36,7 @@ class PlacedBy(StrEnum):
     """How a clock was put on that of the first rank. What its own collectives alone place is not on it."""
 
     COLLECTIVES = "ends of collectives"
+    MESSAGES = "bounds by messages"
     OWN_COLLECTIVES = "ends of its own collectives only"
     TIME_OF_DAY = "time of day"
     AS_RECORDED = "as recorded"
@@ -47,7 +48,9 @@ class Clock:
 
     `offset_ns` is what it shows more, in the middle of the window at `middle_ns` of its own clock. Residuals, which are
     those within the component, are None where nothing was estimated. Ranks of different `component` (None: nothing is
-    known) cannot be compared, but for how the time of day may have placed them.
+    known) cannot be compared, but for how the time of day may have placed them. Ranks of one `island` are on one clock
+    by their collectives; between islands only messages tell, and `message_error_ns` is how far the clock may be off
+    that of a rank of another island with which it exchanges any, at `message_middle_ns` of its own clock.
     """
 
     rank: int
@@ -59,6 +62,9 @@ class Clock:
     component: int | None
     n_collectives: int
     placed_by: PlacedBy = PlacedBy.COLLECTIVES
+    message_error_ns: int | None = None
+    message_middle_ns: int = 0
+    island: int = 0
 
     def aligned(self, instants: Ints) -> Ints:
         """Instants of its own clock on that of the reference."""

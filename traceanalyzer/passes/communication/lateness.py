@@ -94,17 +94,23 @@ def _largest(values: Floats, groups: list[list[int]]) -> set[int]:
 
 
 def _in_some_steps(found: RankSteps, late: Floats, k: int, step: float, groups: list[list[int]]) -> Straggler | None:
-    """A rank that is late in some steps only."""
+    """A rank that is late in some steps only.
+
+    First by its excess as it is; else by how far that is beyond what each rank is always late, which one rank that is
+    always a little late hides for all that are compared with it.
+    """
+    others = found.others(k)
     own = late[k]
-    spread = LATE_STEP_NOISE * _noise(found, late, k)
-    limit = max(LATE_STEP_SHARE * step, spread, LATE_BESIDE_LATEST * float(own.max()))
-    able = np.flatnonzero(own > limit).tolist()
-    columns = np.array([c for c in able if k in _largest(late[:, c], groups)], np.intp)
-    if not len(columns) or own[columns].sum() <= LEAST_SHARE * step * len(own):
-        return None
-    period = _period(found.steps[columns], found.steps)
-    kind = Lateness.OCCASIONAL if period is None else Lateness.PERIODIC
-    return Straggler(k, int(found.ranks[k]), kind, round(float(own[columns].mean())), columns, period)
+    beyond = late - np.median(late, axis=1, keepdims=True)
+    for values, usual in ((late, _noise(found, late, k)), (beyond, _spread(beyond, others))):
+        limit = max(LATE_STEP_SHARE * step, LATE_STEP_NOISE * usual, LATE_BESIDE_LATEST * float(values[k].max()))
+        able = np.flatnonzero(values[k] > limit).tolist()
+        columns = np.array([c for c in able if k in _largest(values[:, c], groups)], np.intp)
+        if len(columns) and own[columns].sum() > LEAST_SHARE * step * len(own):
+            period = _period(found.steps[columns], found.steps)
+            kind = Lateness.OCCASIONAL if period is None else Lateness.PERIODIC
+            return Straggler(k, int(found.ranks[k]), kind, round(float(own[columns].mean())), columns, period)
+    return None
 
 
 def _noise(found: RankSteps, late: Floats, k: int) -> float:
@@ -114,6 +120,11 @@ def _noise(found: RankSteps, late: Floats, k: int) -> float:
         return float(np.median(np.abs(late[others])))
     calm = np.sort(np.abs(late[k]))[: max(int(np.ceil(late.shape[1] / 2)), 1)]
     return float(np.median(calm))
+
+
+def _spread(beyond: Floats, others: NDArray[np.intp]) -> float:
+    """How far the other ranks are off what they always are; endless for a single one, which tells nothing."""
+    return float(np.median(np.abs(beyond[others]))) if len(others) > 1 else float("inf")
 
 
 def _period(late: Ints, steps: Ints) -> int | None:

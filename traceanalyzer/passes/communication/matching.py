@@ -21,6 +21,8 @@ Ints = NDArray[np.int64]
 NONE = -1
 LEAST_OVERLAP = 0.5
 """Two ranks are lined up only where this share of the shorter one's operations agrees."""
+LEAST_FOR_SPREAD = 3
+"""From fewer pairs of ends it cannot be told whether they are a constant time apart."""
 MOST_SHIFT = 256
 """Operations by which one rank may have begun earlier than another, beyond the difference of their numbers."""
 BY_NAME = "all ranks, by name"
@@ -133,7 +135,8 @@ class _Matcher:
         surplus = len(reference) - len(own)
         for shift in sorted(range(-MOST_SHIFT, surplus + MOST_SHIFT + 1), key=abs):
             low, high = max(0, -shift), min(len(own), len(reference) - shift)
-            if high - low < max(LEAST_OVERLAP * min(len(own), len(reference)), 1):
+            shorter = min(len(own), len(reference))
+            if high - low < max(LEAST_OVERLAP * shorter, min(LEAST_FOR_SPREAD, shorter), 1):
                 continue
             there = slice(low + shift, high + shift)
             if (own[low:high] != reference[there]).any():
@@ -175,6 +178,23 @@ class _Matcher:
         if known > len(places):
             self._reasons.append(f"{group.label}: {len(places)} of its {known} ranks take part in what was recorded")
 
+    def _in_common_steps(
+        self, out: NDArray[np.intp], into: NDArray[np.intp]
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Of sends and their receives, in order, as many of each: those of steps that both ranks recorded, where they
+        say in which they launched; none, where numbers differ or most would be of different steps.
+        """
+        nothing = out[:0], into[:0]
+        steps = [self._all.step[rows] for rows in (out, into)]
+        if not len(out) or not len(into) or any((step == NULL).any() for step in steps):
+            return (out, into) if len(out) == len(into) else nothing
+        low, high = max(step.min() for step in steps), min(step.max() for step in steps)
+        out, into = (rows[(s >= low) & (s <= high)] for rows, s in zip((out, into), steps, strict=True))
+        if len(out) != len(into):
+            return nothing
+        same = self._all.step[out] == self._all.step[into]
+        return (out, into) if 2 * int(same.sum()) >= len(out) else nothing
+
     def _match_pairs(self, group: Group, rows: NDArray[np.intp]) -> None:
         """Sends of a rank to another one with that one's receives from it, in order."""
         of = self._all
@@ -192,9 +212,9 @@ class _Matcher:
             mine = ways.of_row == way if ways is not None else np.zeros(0, bool)
             out, into = (rows[mine & is_send] for is_send in (sends, ~sends))
             out, into = (one[np.lexsort((of.op_id[one], of.start[one]))] for one in (out, into))
-            if len(out) != len(into):
-                unmatched += len(out) + len(into)
-                continue
+            every = len(out) + len(into)
+            out, into = self._in_common_steps(out, into)
+            unmatched += every - len(out) - len(into)
             numbers = len(self._whole) + np.arange(len(out))
             for one in (out, into):
                 self._collective[one] = numbers

@@ -8,7 +8,9 @@ from numpy.typing import NDArray
 
 from traceanalyzer.passes.answer import Answer, Frame
 from traceanalyzer.passes.communication.clocks import Clock, PlacedBy, estimate
+from traceanalyzer.passes.communication.kinds import POINT_TO_POINT
 from traceanalyzer.passes.communication.matching import BY_NAME, Matches, match
+from traceanalyzer.passes.communication.message_clocks import place_by_messages
 from traceanalyzer.passes.communication.operations import Communication, load_communication
 from traceanalyzer.passes.communication.waits import Waits, find_waits
 from traceanalyzer.passes.scope import Scope, by_run, resolve
@@ -30,6 +32,13 @@ class RankCommunication:
     waits: Waits
     notes: list[str]
     captures: dict[int, list[int]]
+
+    @property
+    def waits_in_messages(self) -> bool:
+        """Whether most of the waiting that is told is in sends and receives, as between the stages of a pipeline."""
+        told = self.waits.resolved & (self.waits.wait > 0)
+        message = np.isin(self.matches.communication.kind, [int(kind) for kind in POINT_TO_POINT])
+        return 2 * int(self.waits.wait[told & message].sum()) > int(self.waits.wait[told].sum())
 
     def parts_of(self, capture: int, device: int) -> dict[str, tuple[Ints, Ints]]:
         """Intervals of the operations of a device, on its own clock: `wait`, `transfer`, `unresolved`.
@@ -73,7 +82,13 @@ def _communication(everyone: Scope) -> RankCommunication:
         # The ranks of one report share its clock, which is better than what few collectives tell.
         clocks = {rank: replace(_as_it_is(c), residual_p50_ns=None, residual_p95_ns=None) for rank, c in clocks.items()}
     else:
-        clocks = _joined(everyone, clocks, notes)
+        placed = place_by_messages(matches, clocks, captures, _utc_offsets(everyone))
+        if placed.contradicting:
+            notes.append(
+                f"{named_ranks(placed.contradicting)}: whatever their clocks are apart, some of what they receive would"
+                " end before its sending began, as where clocks drift; so it is not told"
+            )
+        clocks = _joined(everyone, placed.clocks, notes)
     if len(of) and any(group.label == BY_NAME for group in of.groups):
         what = "calls on the host" if (of.device < 0).all() else "kernels"
         notes.append(f"the files tell no groups and sizes: collectives were matched by the names of their {what} alone")
@@ -189,7 +204,11 @@ def _joined(scope: Scope, clocks: dict[int, Clock], notes: list[str]) -> dict[in
         clocks = {
             rank: clock
             if clock.component is None or clock.component == components[0]
-            else replace(clock, offset_ns=clock.offset_ns + apart[clock.component], placed_by=by)
+            else replace(
+                clock,
+                offset_ns=clock.offset_ns + apart[clock.component],
+                placed_by=clock.placed_by if clock.placed_by is PlacedBy.MESSAGES else by,
+            )
             for rank, clock in clocks.items()
         }
     if alone and len(clocks) > 1:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from traceanalyzer.passes.communication.clocks import Clock
 from traceanalyzer.passes.communication.kinds import ALL_WAIT, POINT_TO_POINT, ROOT_WAITS, WAIT_FOR_ROOT
 from traceanalyzer.passes.communication.matching import NONE, Matches
+from traceanalyzer.passes.communication.message_clocks import drifted_ns
 from traceanalyzer.passes.operations import NULL
 
 Ints = NDArray[np.int64]
@@ -40,11 +41,16 @@ def find_waits(matches: Matches, clocks: Mapping[int, Clock], *, exact: bool = F
     of = matches.communication
     aligned = of.start.copy()
     error = np.zeros(len(of), np.int64)
+    message_error, island = np.zeros(len(of), np.int64), np.zeros(len(of), np.int64)
     component = np.full(len(of), -1, np.int64)
     for rank, clock in clocks.items():
         mine = of.rank == rank
         aligned[mine] = clock.aligned(of.start[mine])
         error[mine] = clock.residual_p95_ns or 0
+        island[mine] = clock.island
+        if clock.message_error_ns is not None:
+            away = drifted_ns(of.start[mine] - clock.message_middle_ns)
+            message_error[mine] = clock.message_error_ns + (clock.residual_p95_ns or 0) + away
         component[mine] = -1 if clock.component is None else clock.component
     wait, last = np.zeros(len(of), np.int64), np.full(len(of), NONE, np.int64)
     resolved = np.zeros(len(of), np.bool_)
@@ -60,8 +66,12 @@ def find_waits(matches: Matches, clocks: Mapping[int, Clock], *, exact: bool = F
     is_last = aligned[rows] == np.repeat(latest, size)
     ranks = np.where(is_last, of.rank[rows], np.iinfo(np.int64).max)
     limit = np.repeat(np.maximum.reduceat(error[rows], first), size)
+    # Between islands it is known how far two clocks are apart that exchange messages, not how far any two are.
+    apart = np.minimum.reduceat(island[rows], first) != np.maximum.reduceat(island[rows], first)
+    message = np.isin(of.kind[rows[first]], [int(one) for one in POINT_TO_POINT])
+    limit = np.maximum(limit, np.repeat(np.where(apart, np.maximum.reduceat(message_error[rows], first), 0), size))
     together = np.minimum.reduceat(component[rows], first) == np.maximum.reduceat(component[rows], first)
-    together &= exact | (np.minimum.reduceat(component[rows], first) >= 0)
+    together &= exact | ((np.minimum.reduceat(component[rows], first) >= 0) & (message | ~apart))
     last[rows] = np.where(np.repeat(together, size), np.repeat(np.minimum.reduceat(ranks, first), size), NONE)
     clear = known & np.repeat(together, size) & (exact | (found >= limit) & (found > 0))
     somebody = np.repeat(np.maximum.reduceat(clear.astype(np.int8), first) > 0, size)

@@ -20,6 +20,7 @@ _PARTS = {
     "compute": "useful_ns",
     "communication_transfer": "transfer_ns",
     "communication_wait": "wait_ns",
+    "communication_unresolved": "unresolved_ns",
     "idle": "idle_ns",
 }
 _SHADES = [[0.0, "rgba(213,94,0,0.04)"], [1.0, VERMILION]]
@@ -31,25 +32,37 @@ _SHAPES = tuple(SYMBOLS.values())
 
 def waits(answer: Answer) -> Figure | None:
     """What a counted step of each rank is spent on: who waits, and who is waited for."""
-    rows = list(answer.tables["ranks"].rows())
+    rows = [{**row, "unresolved_ns": _unresolved_ns(row)} for row in answer.tables["ranks"].rows()]
     if len(rows) < 2 or len({row["run"] for row in rows}) > 1 or not any(row["steps"] for row in rows):
         return None
     worst = sorted(rows, key=lambda row: -abs(row["excess_ns"] or 0))[:MOST_ROWS]
     shown = [row for row in rows if row in worst]
     parts = {name: [row[column] or 0 for row in shown] for name, column in _PARTS.items()}
+    parts = {name: values for name, values in parts.items() if any(values) or name != "communication_unresolved"}
     wholes = [sum(values[k] for values in parts.values()) for k in range(len(shown))]
     scale = time_scale(wholes)
-    most, least = (choose(rows, key=lambda row: int(row["wait_ns"] or 0)) for choose in (max, min))
+    told = [row for row in rows if row["wait_ns"] is not None]
+    text = "Which ranks wait is not known: no clock tells."
+    if told:
+        most, least = (choose(told, key=lambda row: int(row["wait_ns"])) for choose in (max, min))
+        text = (
+            f"Rank {most['rank']} waits most, {time_text(most['wait_ns'])} a step; rank {least['rank']} least,"
+            f" {time_text(least['wait_ns'])}."
+        )
     return Figure(
         "waits",
         "A step of each rank: compute, transfer, waiting for others, idle",
-        f"Rank {most['rank']} waits most, {time_text(most['wait_ns'] or 0)} a step; rank {least['rank']} least,"
-        f" {time_text(least['wait_ns'] or 0)}.",
+        text,
         stacked_rows([f"rank {row['rank']}" for row in shown], parts, scale, wholes),
         stacked_layout(f"{scale.unit} a step"),
         height=height_of(len(shown), 20),
         note=left_out(len(shown), len(rows), "ranks", "those whose lateness differs most"),
     )
+
+
+def _unresolved_ns(row: dict[str, Any]) -> int:
+    """Communication of which it is not known whether it waits."""
+    return int(row["exposed_communication_ns"]) if row["wait_ns"] is None else 0
 
 
 def excess_map(answer: Answer) -> Figure | None:
