@@ -218,7 +218,7 @@ def test_ingest_hands_on_files_store_and_options(call, fake):
 def test_demo_shows_what_was_captured_and_where_the_time_went(call, fake):
     done = call("demo")
     assert done.code == 0
-    assert [a[0] for a in fake].count("ingest") == done.out.count("== Where the time went: ") == 5
+    assert [a[0] for a in fake].count("ingest") == done.out.count("== Where the time went: ") == 7
     assert "== What was captured ==" in done.out and done.out.index("== Try next ==") > done.out.index("Where the time")
 
 

@@ -38,6 +38,7 @@ class Job:
         self.given = given or Given()
         self.tree = StackTree(scope)
         communication = communication_of(scope)
+        self.waits_in_messages = communication.waits_in_messages
         every = [charges_of(scope, self.tree, part, communication) for part in devices_with_gaps(scope, self.tree)]
         stepped = [each for each in every if each.stepped]
         self.stepped = bool(stepped)

@@ -2,7 +2,7 @@
 
 from traceanalyzer.checkup.costed import costed_verdict
 from traceanalyzer.checkup.job import Job
-from traceanalyzer.checkup.verdict import Verdict
+from traceanalyzer.checkup.verdict import Confidence, Verdict
 
 NAME = "communication_bound"
 UNRESOLVED = "communication_unresolved"
@@ -21,7 +21,9 @@ def judge(job: Job) -> Verdict | None:
     if unresolved > 0.1 * cost:
         reason = _alone(job)
         remarks.append(job.messages.text(f"{NAME}.unresolved", time=job.time(unresolved), reason=reason))
-    return costed_verdict(job, NAME, title, remarks=remarks)
+    # What cannot be told apart may as well be waiting.
+    at_most = Confidence.MEDIUM if unresolved > 0.5 * cost else Confidence.HIGH
+    return costed_verdict(job, NAME, title, remarks=remarks, at_most=at_most)
 
 
 def _alone(job: Job) -> str:

@@ -15,6 +15,8 @@ from traceanalyzer.errors import SourceError
 
 TOP = 3
 """Rows of each list: the demo is a few screens."""
+MOST_RANKS = 2
+"""Of jobs of more ranks than this only those that are late are shown."""
 
 SAMPLES = "sample_traces"
 PROGRAM = "traceanalyzer"
@@ -29,7 +31,8 @@ def command(quiet: bool) -> None:
     """Read the bundled sample traces and show what can be asked.
 
     Reads them into a temporary store, prints what was captured, and then for each job where the time of its GPUs
-    went, or what limits its kernels. What was wrong with each job is told in the README.md beside the traces.
+    went, which rank is late, or what limits its kernels. What was wrong with each job is told in the README.md beside
+    the traces.
 
     \b
     Examples:
@@ -39,7 +42,8 @@ def command(quiet: bool) -> None:
     from traceanalyzer.traceset import open as open_store
 
     folder = sample_folder()
-    jobs = sorted(path for path in folder.iterdir() if path.is_dir() and any(path.glob(_TRACES)))
+    files = {path: len(list(path.glob(_TRACES))) for path in folder.iterdir() if path.is_dir()}
+    jobs = sorted((path for path, count in files.items() if count), key=lambda path: (files[path], path.name))
     if not jobs:
         raise SourceError(folder, "holds no sample traces", "install traceanalyzer again")
     with tempfile.TemporaryDirectory(prefix="traceanalyzer-demo-") as temporary:
@@ -57,9 +61,11 @@ def command(quiet: bool) -> None:
                 gaps = traces.gaps(run=job.name)
                 if len(gaps.table("devices")):
                     timelines.append(job)
-                    _heading(f"Where the time went: {job.name}")
-                    deliver(rendered(gaps, "table", top=TOP), None)
-                    if len(set(gaps.table("devices").columns["rank"])) > 1:
+                    ranks = len(set(gaps.table("devices").columns["rank"]))
+                    if ranks <= MOST_RANKS:
+                        _heading(f"Where the time went: {job.name}")
+                        deliver(rendered(gaps, "table", top=TOP), None)
+                    if ranks > 1:
                         _heading(f"Which rank is late: {job.name}")
                         deliver(rendered(traces.imbalance(run=job.name), "table", top=TOP), None)
                 elif len((limits := traces.throughput(run=job.name)).table("kernels")):
