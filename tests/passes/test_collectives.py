@@ -149,6 +149,18 @@ def test_steps_tell_the_order_of_windows_that_are_as_long_but_began_apart(tmp_pa
     assert all(len(found) == 1 for found in steps.values())
 
 
+def test_two_collectives_are_lined_up_as_they_are(tmp_path):
+    """Ends of one pair are a constant time apart by nature, so that two of them cannot tell a shift."""
+    answer = asked(tmp_path, job([[11_000, 14_000], [201_000, 207_000]], offsets=[0, 3_000]))
+    assert sorted((row["rank"], row["ordinal"]) for row in answer.collectives.rows()) == [
+        (0, 0),
+        (0, 1),
+        (1, 0),
+        (1, 1),
+    ]
+    assert not [warning for warning in answer.warnings if "one rank only" in warning]
+
+
 def test_links_of_ranks_on_no_common_clock_are_of_the_shorter_side(tmp_path):
     one, two = Capture(), Capture()
     for c in range(4):

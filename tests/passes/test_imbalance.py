@@ -117,6 +117,21 @@ def test_a_rank_that_is_late_in_some_steps(imbalance_of, late, kind, period):
     assert efficiency["step_ns"] - efficiency["what_if_step_ns"] == pytest.approx(saved, abs=1)
 
 
+def test_one_that_is_always_a_little_late_does_not_hide_who_is_late_in_some_steps(imbalance_of):
+    """Four ranks take turns of 8 ms, and one of them takes 1.1 ms more in every step."""
+    answer = imbalance_of(job(lambda rank, step: 8 * (step % 4 == rank) + 1.1 * (rank == 0), ranks=4, steps=6))
+    kinds = {row["rank"]: row["kind"] for row in answer.stragglers.rows()}
+    assert {rank for rank, kind in kinds.items() if kind == "occasional"} == {1, 2, 3}
+
+
+@pytest.mark.parametrize("late", [{0, 1}, {0, 1, 2}])
+def test_several_that_are_late_in_every_step_are_not_late_in_some(imbalance_of, late):
+    """Which of them is the latest in a step is chance, and no pattern."""
+    noise = [[0.01 * ((7 * rank + 3 * step) % 5) for step in range(12)] for rank in range(4)]
+    answer = imbalance_of(job(lambda rank, step: 40 * (rank in late) + noise[rank][step], ranks=4, steps=12))
+    assert all(row["kind"] == "systematic" for row in answer.stragglers.rows())
+
+
 def test_small_differences_are_no_lateness(imbalance_of):
     answer = imbalance_of(job(lambda rank, step: 0.05 * ((rank + step) % 3), ranks=3))
     assert not len(answer.stragglers)

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 import traceanalyzer
 from tests.support.store_builder import Capture, store_of
-from traceanalyzer.passes.communication.message_clocks import _Bounds
+from traceanalyzer.passes.communication.clocks import Clock
+from traceanalyzer.passes.communication.message_clocks import _Bounds, _islands
+from traceanalyzer.schema.kinds import EventKind
 from traceanalyzer.store.database import open_to_write
 
 US, MS = 1_000, 1_000_000
@@ -270,3 +272,47 @@ def test_bounds_of_a_thousand_stages_take_no_time_to_speak_of():
         np.append(stages, stages + 1), np.append(stages + 1, stages), np.full(2 * count - 2, 5), one_way.base, 0
     )
     assert both.mutual() == [list(range(count))]
+
+
+def steps_of_two_stages(first_steps, count=8):
+    """Stages that exchange a message each way in a step of 10 ms; each recorded `count` steps from its first one on."""
+    captures = []
+    for rank, first in enumerate(first_steps):
+        capture = Capture()
+        for step in range(first, first + count):
+            at = step * 10 * MS
+            capture.event(EventKind.STEP_MARK, f"ProfilerStep#{step}", at, at + 9 * MS)
+            for k, source in enumerate((0, 1)):
+                begun = at + (1 + 4 * k) * MS
+                number = 10 * step + k + 1
+                capture.launch(at + 10 + k, at + 20 + k, number)
+                kind = "send" if rank == source else "recv"
+                start, end = (begun, begun + 50 * US) if rank == source else (begun - 300 * US, begun + 100 * US)
+                capture.communication(start, end, kind, peer=1 - rank, correlation=number, stream=20 + k)
+        captures.append(capture)
+    return captures
+
+
+@pytest.mark.parametrize("first_steps", [(0, 0), (0, 1), (3, 0)])
+def test_messages_are_matched_in_the_steps_that_both_recorded(tmp_path, first_steps):
+    answer = asked(tmp_path, steps_of_two_stages(first_steps))
+    assert placed(answer)[1]["offset_ns"] == pytest.approx(0, abs=50 * US)
+    waits = {row["wait_ns"] for row in answer.collectives.rows() if row["kind"] == "recv" and row["resolved"]}
+    assert waits and all(wait == pytest.approx(300 * US, abs=50 * US) for wait in waits)
+    apart = abs(first_steps[0] - first_steps[1])
+    matched = [row for row in answer.collectives.rows() if row["last_rank"] is not None]
+    assert len(matched) == 4 * (8 - apart)
+    assert any("no counterpart" in warning for warning in answer.warnings) == (apart > 0)
+
+
+def test_messages_of_windows_that_share_no_step_tell_nothing(tmp_path):
+    answer = asked(tmp_path, steps_of_two_stages((0, 20)))
+    assert {row["component"] for row in answer.clocks.rows()} == {None}
+    assert {row["placed_by"] for row in answer.clocks.rows()} == {None}
+
+
+def test_ranks_of_one_file_are_one_island():
+    """Two components of one report are on its clock already, whatever messages between them would allow."""
+    clocks = {rank: Clock(rank, 0, 0.0, 0, 5, 10, rank // 2, 20) for rank in range(6)}
+    captures = {0: [7], 1: [7], 2: [7], 3: [7], 4: [8], 5: [9]}
+    assert _islands(clocks, captures) == {0: 0, 1: 0, 2: 0, 3: 0, 4: 1, 5: 1}

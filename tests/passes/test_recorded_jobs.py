@@ -16,6 +16,8 @@ import pytest
 import traceanalyzer
 from tests.recording.groups import tensor_group_size, tensor_groups
 from tests.support.recorded_jobs import BANDWIDTH_TABLES, STACKS, recorded_jobs
+from traceanalyzer.hardware import peaks_of
+from traceanalyzer.report.figures.ranks import waits
 
 MS, US = 1_000_000, 1_000
 JOBS = recorded_jobs()
@@ -343,3 +345,25 @@ def test_measured_bandwidths_are_read_with_their_factors(table):
         assert values["algbw"] == pytest.approx(rate, abs=0.006 + rate * 0.006 / values["time"])
         assert values["busbw"] == pytest.approx(values["algbw"] * factor, abs=0.02)
     assert {2**23, 2**29} <= {int(instance.split("bytes=")[1].split()[0]) for instance in found}
+
+
+# ---------------------------------------------------------------- what follows from them elsewhere
+
+
+@pytest.mark.parametrize("job", of(SEVERAL, pattern="two_groups", plant="more_work"))
+def test_a_part_of_a_gpu_has_the_peaks_of_its_multiprocessors(job):
+    whole = peaks_of("NVIDIA H200")
+    (peak,) = {row["value"] for row in asked(job, "throughput").peaks.rows() if row["peak"] == "bf16"}
+    part = 14 / whole.multiprocessors if job.truth["share_one_gpu"] else 1
+    assert peak == pytest.approx(whole.tflops["bf16"] * part)
+
+
+@pytest.mark.parametrize("job", of(SEVERAL, pattern="pipeline", plant="balanced"))
+def test_a_page_says_where_waits_are_not_known(job):
+    """Stages that are no neighbours exchange no messages."""
+    with traceanalyzer.TraceSet.of_files([job.files[0], job.files[2]]) as traces:
+        answer = traces.imbalance()
+    assert {row["wait_ns"] for row in answer.ranks.rows()} == {None}
+    figure = waits(answer)
+    assert figure is not None and figure.words == "Which ranks wait is not known: no clock tells."
+    assert any("unresolved" in trace["name"] for trace in figure.traces)
