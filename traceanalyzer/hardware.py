@@ -23,6 +23,15 @@ class Peaks:
     source: str
     multiprocessors: int | None = None
 
+    def part_of_gpu(self, multiprocessors: int | None) -> tuple[float, str]:
+        """The part of its arithmetic that so many multiprocessors are, and that in words; nothing to say of the whole.
+
+        A process has fewer than all under MIG, and under MPS with a limit of active threads.
+        """
+        if not multiprocessors or not self.multiprocessors or multiprocessors >= self.multiprocessors:
+            return 1.0, ""
+        return multiprocessors / self.multiprocessors, f", {multiprocessors} of {self.multiprocessors} multiprocessors"
+
     @property
     def link_one_way_gbs(self) -> float | None:
         """What bus bandwidth of collectives can reach: one direction of its links, in 1e9 bytes per second."""

@@ -143,7 +143,7 @@ def test_messages_that_contradict_each_other_place_nobody(tmp_path):
 
 def test_stages_of_several_ranks_are_placed_as_they_are_aligned(tmp_path):
     """Two stages of two ranks each, which all-reduce among themselves; one rank of each exchanges messages."""
-    shifts = [0, 2 * MS, 50 * MS, 51 * MS]
+    shifts = [0, 2_000_000 * MS, 50 * MS, -7_000_000 * MS]
     job = Job(shifts)
     for c in range(6):
         for pair in ((0, 1), (2, 3)):
@@ -151,10 +151,14 @@ def test_stages_of_several_ranks_are_placed_as_they_are_aligned(tmp_path):
                 start = 100 * MS + c * MS + 50 * US * rank + shifts[rank]
                 end = 100 * MS + c * MS + 400 * US + shifts[rank]
                 job.captures[rank].communication(start, end, group=f"tensor {pair[0]}", ranks=pair)
-    both_ways(job, 1, 2, 10 * MS, 100 * US, 100 * US)
+    both_ways(job, 1, 3, 10 * MS, 100 * US, 100 * US)
+    job.message(3, 1, sent=20 * MS, done=20 * MS + 10, ready=19 * MS, received=20 * MS + 100 * US)
     answer = asked(tmp_path, job.captures)
     clocks = placed(answer)
-    assert [clocks[rank]["offset_ns"] for rank in range(4)] == shifts
+    assert [clocks[rank]["offset_ns"] for rank in range(4)] == pytest.approx(shifts, abs=10 * US)
+    # However far apart the clocks of a stage are, a wait of 1 ms is more than messages leave open.
+    (wait,) = {row["wait_ns"] for row in answer.collectives.rows() if row["kind"] == "recv" and row["wait_ns"]}
+    assert wait == pytest.approx(MS, abs=10 * US)
     assert [clocks[rank]["component"] for rank in range(4)] == [0] * 4
     assert [clocks[rank]["placed_by"] for rank in range(4)] == ["ends of collectives"] * 2 + ["bounds by messages"] * 2
     # Waits within a stage are told as before, below what messages would tell.

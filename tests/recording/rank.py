@@ -53,7 +53,7 @@ class Rank:
             if self.rank == 0:
                 (Path(self.config["out"]) / f"bandwidth{self.world}.txt").write_text(table)
         known = plants(self.world)
-        for pattern in self.config["patterns"]:
+        for pattern in self.config["patterns"] if self.config["modes"] else ():
             for plant in self.config["plants"]:
                 begin = time.perf_counter()
                 self.record(pattern, known[plant])

@@ -171,9 +171,8 @@ def _devices(scope: Scope, facts: _Facts) -> None:
         sources.setdefault(name, set()).add(source)
         if size:
             memory[name] = size
-        whole = peaks_of(name)
-        if multiprocessors and whole and multiprocessors < (whole.multiprocessors or 0):
-            parts[name] = f", {multiprocessors} of its {whole.multiprocessors} multiprocessors"
+        if (peaks := peaks_of(name)) is not None:
+            parts[name] = peaks.part_of_gpu(multiprocessors)[1]
     for name, count in most.items():
         text = f"{count} x {name}" if count > 1 else name
         if name in memory:

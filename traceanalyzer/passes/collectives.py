@@ -214,7 +214,7 @@ def _rows(scope: Scope, found: RankCommunication, which: NDArray[np.intp]) -> li
 def _accuracy(found: RankCommunication) -> str:
     """How far clocks may be off, in words; nothing where that is not known."""
     clocks = found.clocks.values()
-    ends = [c.residual_p95_ns for c in clocks if c.residual_p95_ns and c.placed_by is not PlacedBy.MESSAGES]
+    ends = [c.residual_p95_ns for c in clocks if c.residual_p95_ns]
     messages = [c.message_error_ns for c in clocks if c.message_error_ns is not None]
     told = []
     if ends:

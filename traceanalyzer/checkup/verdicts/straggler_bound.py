@@ -23,7 +23,7 @@ def judge(job: Job) -> Verdict | None:
     facts = ["messages"] if job.waits_in_messages else []
     if not late or found is None:
         return costed_verdict(job, NAME, job.messages.text(f"{NAME}.nobody"), facts=facts)
-    first = late[0]
+    first, code = late[0], late[0]["blame"]
     turns = len(late) > 1 and all(each["kind"] != "systematic" for each in late)
     title = job.messages.text(
         f"{NAME}.{'turns' if turns else 'title'}",
@@ -33,73 +33,69 @@ def judge(job: Job) -> Verdict | None:
         when=_when(job, first),
         reason=_reason(job, first),
     )
-    command = job.command("imbalance")
-    row = {"rank": first["rank"], "kind": first["kind"]}
-    evidence = [
-        Evidence(
-            job.messages.text("figure.excess", rank=first["rank"]),
-            first["excess_ns"],
-            "ns",
-            None,
-            command,
-            "stragglers",
-            "excess_ns",
-            row,
-        ),
-    ]
-    if first["others_wait_ns"] is not None:
-        evidence.append(
-            Evidence(
-                job.messages.text("figure.others_wait", rank=first["rank"]),
-                first["others_wait_ns"],
-                "ns",
-                None,
-                command,
-                "stragglers",
-                "others_wait_ns",
-                row,
-            )
-        )
+    efficiency = next(iter(found.tables["efficiency"].rows()), {})
+    step = efficiency.get("what_if_step_ns")
+    beyond = _beyond_ns(job, late, max(row["steps"] for row in found.tables["ranks"].rows()))
     remarks = []
     if len(late) > 1:
-        named = _named(sorted(each["rank"] for each in late))
-        remarks.append(job.messages.text(f"{NAME}.several", count=len(late), ranks=named))
-    steps = max(row["steps"] for row in found.tables["ranks"].rows())
-    explained = sum(each["excess_ns"] * each["late_steps"] for each in late) / steps
-    beyond = round(job.cost_ns(NAME) - explained)
-    at_most = Confidence.HIGH
-    if beyond > BEYOND * job.cost_ns(NAME):
-        at_most = Confidence.MEDIUM
+        remarks.append(job.messages.text(f"{NAME}.several", ranks=_named(sorted(each["rank"] for each in late))))
+    if beyond:
         remarks.append(job.messages.text(f"{NAME}.beyond", time=job.time(beyond)))
-    falls: dict[str, object] = {}
-    efficiency = next(iter(found.tables["efficiency"].rows()), None)
-    if efficiency and efficiency["what_if_step_ns"] is not None:
-        step = efficiency["what_if_step_ns"]
-        falls = {"falls": job.falls(job.step_ns - step)}
-        which = "what_if" if len(late) == 1 else "what_if_all"
-        error = efficiency["replay_error"]
-        how = job.messages.text(f"{NAME}.{'replayed' if error is not None and error <= MOST_ERROR else 'taken_away'}")
-        remarks.append(job.messages.text(f"{NAME}.{which}", step=job.time(step), how=how))
-        evidence.append(
-            Evidence(
-                job.messages.text("figure.what_if"), step, "ns", None, command, "efficiency", "what_if_step_ns", {}
-            )
-        )
+    if step is not None:
+        remarks.append(_what_if(job, late, step, efficiency["replay_error"]))
     if len(job.typical) < len(job.devices):
         ranks = sorted({each.device.rank for each in job.typical if each.device.rank is not None})
         remarks.append(job.messages.text("card.typical", ranks=_named(ranks)))
-    code = first["blame"]
     return costed_verdict(
         job,
         NAME,
         title,
-        values={"blame": code} | falls,
-        evidence=evidence,
+        values={"blame": code} | ({} if step is None else {"falls": job.falls(job.step_ns - step)}),
+        evidence=_evidence(job, first, step),
         remarks=remarks,
         facts=[*facts, *(["no_code"] if first["part"] == "compute" or first["cause"] in OF_HOST else [])],
         experiment=f"{NAME}.code" if code else None,
-        at_most=at_most,
+        at_most=Confidence.MEDIUM if beyond else Confidence.HIGH,
     )
+
+
+def _beyond_ns(job: Job, late: list[dict[str, Any]], steps: int) -> int:
+    """What of the waits a step no lateness explains; 0 where that is little."""
+    cost = job.cost_ns(NAME)
+    beyond = round(cost - sum(each["excess_ns"] * each["late_steps"] for each in late) / steps)
+    return beyond if beyond > BEYOND * cost else 0
+
+
+def _what_if(job: Job, late: list[dict[str, Any]], step_ns: int, replay_error: float | None) -> str:
+    """How long a step would be without the late ranks, and how that is known."""
+    which = "what_if" if len(late) == 1 else "what_if_all"
+    replayed = replay_error is not None and replay_error <= MOST_ERROR
+    how = job.messages.text(f"{NAME}.{'replayed' if replayed else 'taken_away'}")
+    return job.messages.text(f"{NAME}.{which}", step=job.time(step_ns), how=how)
+
+
+def _evidence(job: Job, first: dict[str, Any], step_ns: int | None) -> list[Evidence]:
+    """Where the lateness of a rank, what the others wait for it, and a step without it stand."""
+    row = {"rank": first["rank"], "kind": first["kind"]}
+    given = [
+        ("excess", first["excess_ns"], "stragglers", "excess_ns", row),
+        ("others_wait", first["others_wait_ns"], "stragglers", "others_wait_ns", row),
+        ("what_if", step_ns, "efficiency", "what_if_step_ns", {}),
+    ]
+    return [
+        Evidence(
+            job.messages.text(f"figure.{name}", **({"rank": first["rank"]} if where else {})),
+            value,
+            "ns",
+            None,
+            job.command("imbalance"),
+            table,
+            column,
+            where,
+        )
+        for name, value, table, column, where in given
+        if value is not None
+    ]
 
 
 def _named(ranks: list[int]) -> str:

@@ -84,7 +84,7 @@ class TimelineClock:
             return f"clock: {placed.placed_by}"
         if placed.placed_by is PlacedBy.MESSAGES:
             error = format_value(placed.clock.message_error_ns or 0, Unit.NS)
-            return f"clock: {placed.placed_by}, off by {error} at most to ranks it exchanges messages with"
+            return f"clock: {placed.placed_by}, off by {error} at most against ranks it exchanges messages with"
         residual = format_value(placed.clock.residual_p95_ns or 0, Unit.NS)
         return f"clock: {placed.placed_by}, residual p95 {residual}"
 

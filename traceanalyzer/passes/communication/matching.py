@@ -224,7 +224,7 @@ class _Matcher:
         if unmatched:
             self._reasons.append(
                 f"{group.label}: {unmatched:,} sends and receives have no counterpart: the other rank is not known, or"
-                " its window holds another number of them"
+                " did not record as many of them in the steps that both recorded"
             )
 
 

@@ -48,46 +48,65 @@ def place_by_messages(
     """
     islands = _islands(clocks, captures)
     count = max(islands.values(), default=-1) + 1
+    if count < 2:
+        return PlacedByMessages(clocks, [])
     bounds = _Bounds.of(matches, clocks, islands, count)
-    utc = _utc_of_islands(clocks, islands, utc_ns, count)
-    offset, error = np.zeros(count, np.int64), np.full(count, _UNKNOWN, np.int64)
-    first, wrong = np.arange(count), np.zeros(count, np.bool_)
-    for members in bounds.mutual():
-        k = int(members[0])
-        mutual = np.isin(np.arange(count), members)
-        first[mutual] = k
-        within = bounds.within(mutual)
-        after, before = within.paths_from(k), within.paths_to(k)
-        if after is None or before is None:
-            wrong |= mutual
-            continue
-        offset[mutual] = (after[mutual] - before[mutual]) // 2
-        if utc is not None and within.allow(shown := (utc[k] + bounds.base[k]) - (utc + bounds.base)):
-            offset[mutual] = shown[mutual]
-        error[mutual] = within.errors(offset, after, before)[mutual]
-    offset += bounds.base - bounds.base[first]
-    component: dict[int, int] = {}
+    found = _place(bounds, _utc_of_islands(clocks, islands, utc_ns))
+    number: dict[int, int] = {}
     told = {}
     for rank, clock in clocks.items():
         k = islands[rank]
-        told[rank] = replace(clock, island=k)
-        if error[k] != _UNKNOWN:
-            placed_by = clock.placed_by if k == first[k] and clock.component is not None else PlacedBy.MESSAGES
-            told[rank] = replace(
-                told[rank],
-                offset_ns=clock.offset_ns + int(offset[k]),
-                component=_MERGED + int(first[k]),
-                message_error_ns=int(error[k]),
-                message_middle_ns=int(bounds.middle + bounds.base[k]),
-                placed_by=placed_by,
+        placed = replace(clock, island=k)
+        if found.error[k] != _UNKNOWN:
+            # Its island may have no other rank, and no component: the reference is then placed by messages as well.
+            is_reference = k == found.first[k] and clock.component is not None
+            placed = replace(
+                placed,
+                offset_ns=clock.offset_ns + int(found.offset[k]),
+                component=_MERGED + int(found.first[k]),
+                message_error_ns=int(found.error[k]),
+                message_middle_ns=bounds.middle + int(bounds.base[k]) + clock.offset_ns,
+                placed_by=clock.placed_by if is_reference else PlacedBy.MESSAGES,
             )
-        if told[rank].component is not None:
-            component.setdefault(told[rank].component or 0, len(component))
-    told = {
-        rank: clock if clock.component is None else replace(clock, component=component[clock.component])
-        for rank, clock in told.items()
-    }
-    return PlacedByMessages(told, [rank for rank in clocks if wrong[islands[rank]]])
+        if placed.component is not None:
+            placed = replace(placed, component=number.setdefault(placed.component, len(number)))
+        told[rank] = placed
+    return PlacedByMessages(told, [rank for rank in clocks if found.wrong[islands[rank]]])
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """Of each island: what its clock shows more than that of the `first` of those it is placed with, how far that may
+    be off between neighbours (`_UNKNOWN`: not placed), and whether its messages contradict each other.
+    """
+
+    offset: Ints
+    error: Ints
+    first: Ints
+    wrong: NDArray[np.bool_]
+
+
+def _place(bounds: "_Bounds", utc_ns: dict[int, int]) -> _Placed:
+    count = len(bounds.base)
+    out = _Placed(np.zeros(count, np.int64), np.full(count, _UNKNOWN), np.arange(count), np.zeros(count, np.bool_))
+    for members in bounds.mutual():
+        reference = members[0]
+        mutual = np.isin(np.arange(count), members)
+        within = bounds.within(mutual)
+        after, before = within.paths_from(reference), within.paths_to(reference)
+        if after is None or before is None:
+            out.wrong[mutual] = True
+            continue
+        offset = np.where(mutual, (after - before) // 2, 0)
+        if utc_ns.keys() >= set(members):
+            shown = offset.copy()
+            shown[members] = [utc_ns[reference] - utc_ns[k] for k in members]
+            shown[members] -= bounds.base[members] - bounds.base[reference]
+            offset = shown if within.allow(shown) else offset
+        out.first[mutual] = reference
+        out.error[mutual] = within.errors(offset, after, before)[mutual]
+        out.offset[mutual] = (offset + bounds.base - bounds.base[reference])[mutual]
+    return out
 
 
 def _islands(clocks: dict[int, Clock], captures: dict[int, list[int]]) -> dict[int, int]:
@@ -105,15 +124,13 @@ def _islands(clocks: dict[int, Clock], captures: dict[int, list[int]]) -> dict[i
     return {rank: number[k] for rank, k in zip(ranks, found.tolist(), strict=True)}
 
 
-def _utc_of_islands(
-    clocks: dict[int, Clock], islands: dict[int, int], utc_ns: dict[int, int], count: int
-) -> Ints | None:
-    """What to add to the clock of each island for the time of day; None unless it is known of all."""
+def _utc_of_islands(clocks: dict[int, Clock], islands: dict[int, int], utc_ns: dict[int, int]) -> dict[int, int]:
+    """What to add to the clock of each island for the time of day, where one of its files tells."""
     out: dict[int, int] = {}
     for rank, clock in sorted(clocks.items()):
         if rank in utc_ns:
             out.setdefault(islands[rank], utc_ns[rank] + clock.offset_ns)
-    return np.array([out[k] for k in range(count)], np.int64) if len(out) == count else None
+    return out
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,13 +82,14 @@ def _communication(everyone: Scope) -> RankCommunication:
         # The ranks of one report share its clock, which is better than what few collectives tell.
         clocks = {rank: replace(_as_it_is(c), residual_p50_ns=None, residual_p95_ns=None) for rank, c in clocks.items()}
     else:
-        placed = place_by_messages(matches, clocks, captures, _utc_offsets(everyone))
+        utc = _utc_offsets(everyone)
+        placed = place_by_messages(matches, clocks, captures, utc)
         if placed.contradicting:
             notes.append(
                 f"{named_ranks(placed.contradicting)}: whatever their clocks are apart, some of what they receive would"
                 " end before its sending began, as where clocks drift; so it is not told"
             )
-        clocks = _joined(everyone, placed.clocks, notes)
+        clocks = _joined(placed.clocks, utc, notes)
     if len(of) and any(group.label == BY_NAME for group in of.groups):
         what = "calls on the host" if (of.device < 0).all() else "kernels"
         notes.append(f"the files tell no groups and sizes: collectives were matched by the names of their {what} alone")
@@ -181,9 +182,8 @@ def _by_utc(scope: Scope, clocks: dict[int, Clock], notes: list[str]) -> dict[in
     }
 
 
-def _joined(scope: Scope, clocks: dict[int, Clock], notes: list[str]) -> dict[int, Clock]:
+def _joined(clocks: dict[int, Clock], utc: dict[int, int], notes: list[str]) -> dict[int, Clock]:
     """Says which ranks are on clocks of their own; ranks without collectives are put on UTC where that is known."""
-    utc = _utc_offsets(scope)
     first: dict[int, int] = {}
     for rank, clock in sorted(clocks.items()):
         if clock.component is not None:

@@ -82,7 +82,7 @@ class KnownPeaks:
         memory: Peak | None = None
         arithmetic: dict[str, Peak] = {}
         if (sheet := peaks_of(name)) is not None:
-            part, how = _part_of_gpu(multiprocessors, sheet.multiprocessors)
+            part, how = sheet.part_of_gpu(multiprocessors)
             arithmetic |= {k: Peak(v * 1e12 * part, sheet.source + how) for k, v in sheet.tflops.items()}
             memory = None if sheet.memory_gbs is None else Peak(sheet.memory_gbs * 1e9, sheet.source)
         lanes = fp32_lanes(capability)
@@ -122,13 +122,3 @@ class KnownPeaks:
             " (traceanalyzer howto peaks)"
             for name in names
         ]
-
-
-def _part_of_gpu(multiprocessors: int | None, whole: int | None) -> tuple[float, str]:
-    """The part of a GPU's arithmetic that a process has, and in words: a slice of it has fewer multiprocessors.
-
-    So it is under MIG, and under MPS with a limit of active threads.
-    """
-    if not multiprocessors or not whole or multiprocessors >= whole:
-        return 1.0, ""
-    return multiprocessors / whole, f", {multiprocessors} of {whole} multiprocessors"
